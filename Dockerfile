@@ -1,0 +1,23 @@
+# Built in one stage, run in another: the image holds Python, TaskTick and nothing to build with.
+FROM python:3.13-slim AS build
+WORKDIR /src
+COPY pyproject.toml LICENSE ./
+COPY tasktick ./tasktick
+RUN python -m venv /opt/tasktick \
+ && /opt/tasktick/bin/pip install --no-cache-dir --no-compile ".[all]" \
+ && /opt/tasktick/bin/pip uninstall --yes pip
+
+FROM python:3.13-slim
+RUN useradd --system --uid 10001 --no-create-home tasktick \
+ && install -d -o tasktick -g tasktick -m 0700 /var/lib/tasktick
+COPY --from=build /opt/tasktick /opt/tasktick
+ENV PATH=/opt/tasktick/bin:$PATH PYTHONUNBUFFERED=1
+USER 10001
+VOLUME /var/lib/tasktick
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
+  CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
+ENTRYPOINT ["tasktick"]
+# Port 8080 of a container is behind the port that its operator publishes, hence --public.
+CMD ["serve", "--data", "/var/lib/tasktick", "--listen", "0.0.0.0:8080", "--public"]

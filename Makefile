@@ -1,0 +1,103 @@
+# One door to everything. `make` alone lists what there is; the first target that needs it makes .venv.
+
+SHELL := /bin/sh
+.SHELLFLAGS := -euc
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# The first Python that is new enough and can make environments. Expanded only when .venv is made.
+CANDIDATES := python3.11 python3.12 python3.13 python3 python
+IS_FIT := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(firstword $(foreach name,$(CANDIDATES),$(shell $(name) -c '$(IS_FIT)' 2>/dev/null && echo $(name))))
+
+# What the targets take: make chaos SUITE=kill COUNT=500 SEED=7
+SUITE ?= kill
+COUNT ?= 20
+SEED ?= 1
+SEEDS ?= 20
+ONLY ?=
+ARGS ?=
+
+# Tests that start processes or strain the machine run after the others, alone, so that they are not
+# disturbed; the others share the cores.
+ALONE := process or chaos or hostile
+TOGETHER := -n auto --maxprocesses 4
+PYTEST := $(BIN)/python -m pytest -q
+
+.PHONY: help
+help: ## List these targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(INSTALLED): pyproject.toml
+	@test -x $(BIN)/python || test -n "$(PYTHON)" || { \
+		echo "TaskTick needs Python 3.11 or newer with its venv module; none was found." >&2; \
+		echo "Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing TaskTick and its tools into $(VENV) ..."
+	@# Dependency groups need pip 25.1; Python 3.11 brings an older one.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all]" --group dev
+	@touch $@
+
+.PHONY: venv
+venv: $(INSTALLED) ## Make .venv with TaskTick and everything that its checks need.
+
+.PHONY: run
+run: $(INSTALLED) ## Start TaskTick here: data in ./tasktick-data, port 8080, targets on this machine allowed.
+	@exec $(BIN)/tasktick serve --allow-network 127.0.0.0/8 $(ARGS)
+
+.PHONY: test
+test: lint types test-fast test-alone ## Run every check and every test: what CI runs.
+
+.PHONY: test-fast
+test-fast: $(INSTALLED) ## Run the tests that need no processes of their own, on both event loops.
+	@TASKTICK_TEST_LOOPS=asyncio,uvloop $(PYTEST) $(TOGETHER) -m "not ($(ALONE)) and not postgres" $(ARGS)
+
+.PHONY: test-alone
+test-alone: $(INSTALLED) ## Run the tests with real processes, kill -9 and hostile receivers, one at a time.
+	@$(PYTEST) -m "($(ALONE)) and not postgres" $(ARGS)
+
+.PHONY: test-speed
+test-speed: $(INSTALLED) ## Fail every test over 0.25 s that is not marked slow (on an idle machine).
+	@TASKTICK_SPEED=1 $(PYTEST) -m "not slow and not ($(ALONE)) and not postgres" $(ARGS)
+
+.PHONY: style
+style: $(INSTALLED) ## Check sizes, names, packages, SQL files and documents.
+	@$(PYTEST) tests/style $(ARGS)
+
+.PHONY: lint
+lint: $(INSTALLED) ## Check format, lint, import layers and dependencies.
+	@$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted: make format" >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/deptry tasktick
+
+.PHONY: format
+format: $(INSTALLED) ## Format the code, and mend what the linter can mend safely.
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+.PHONY: types
+types: $(INSTALLED) ## Check types, strictly.
+	@$(BIN)/mypy
+
+.PHONY: chaos
+chaos: $(INSTALLED) ## Break it on purpose and check what is left: SUITE=kill COUNT=20 SEED=1.
+	@$(BIN)/python -m tests.chaos --suite $(SUITE) --count $(COUNT) --seed $(SEED) $(ARGS)
+
+.PHONY: sim
+sim: $(INSTALLED) ## Run the whole process in virtual time, crashing at any await: SEEDS=20.
+	@$(BIN)/python -m tests.sim --seeds $(SEEDS) $(ARGS)
+
+.PHONY: bench
+bench: $(INSTALLED) ## Measure it against limits measured in the same run: ONLY=fires runs one question.
+	@$(BIN)/python -m bench.run $(ONLY) $(ARGS)
+
+.PHONY: clean
+clean: ## Remove caches and build results; data and .venv stay.
+	@rm -rf build dist htmlcov .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find tasktick tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,1 @@
+"""The tests of TaskTick: real files, real sockets, real processes, and virtual time where time matters."""

@@ -1,0 +1,75 @@
+"""What holds for every test: the event loop, Hypothesis, and the 0.25 s that an unmarked test may take.
+
+An async test runs on uvloop, as the daemon does; `TASKTICK_TEST_LOOPS=asyncio,uvloop` runs it on
+both, except where it is slow by its mark. `TASKTICK_SPEED=1` turns a test that is too slow for an
+unmarked one into a failure; without it such tests are only listed, since a busy machine makes any
+test slow.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Generator, Mapping
+
+import hypothesis
+import pytest
+import uvloop
+
+UNMARKED_LIMIT_S = 0.25
+LISTED_MAX = 20
+# Marks under which one loop is enough, and 0.25 s is not asked for.
+LONG_MARKS = ("slow", "chaos", "hostile", "process", "postgres")
+LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+# No deadline by example: one slow moment of the machine is not a failure. The speed of the whole
+# test is judged below.
+hypothesis.settings.register_profile("tasktick", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("tasktick")
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loops that an async test runs on."""
+    del config
+    names = os.environ.get("TASKTICK_TEST_LOOPS", "uvloop").split(",")
+    unknown = sorted(set(names) - set(LOOPS))
+    if unknown:
+        raise pytest.UsageError(f"TASKTICK_TEST_LOOPS names {unknown}; there are {sorted(LOOPS)}")
+    if any(item.get_closest_marker(mark) for mark in LONG_MARKS):
+        names = names[-1:]
+    return {name: LOOPS[name] for name in names}
+
+
+def _too_slow(report: pytest.TestReport) -> bool:
+    return (
+        report.when == "call"
+        and report.passed
+        and report.duration > UNMARKED_LIMIT_S
+        and not any(mark in report.keywords for mark in LONG_MARKS)
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail an unmarked test over its time, where the machine is quiet enough to ask that."""
+    report = yield
+    if os.environ.get("TASKTICK_SPEED") == "1" and _too_slow(report):
+        report.outcome = "failed"
+        report.longrepr = (
+            f"It took {report.duration:.2f} s; a test over {UNMARKED_LIMIT_S} s is marked `slow`, "
+            "or does less, or runs in virtual time."
+        )
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the unmarked tests that took too long here."""
+    passed = terminalreporter.stats.get("passed", [])
+    slow = sorted(filter(_too_slow, passed), key=lambda report: report.duration, reverse=True)
+    if slow:
+        terminalreporter.section(f"not marked slow, over {UNMARKED_LIMIT_S} s")
+    for report in slow[:LISTED_MAX]:
+        terminalreporter.line(f"{report.duration:6.2f} s  {report.nodeid}")
