@@ -43,3 +43,15 @@ def test_the_example_shows_every_setting() -> None:
         pytest.skip("there are no settings yet")
     config = importlib.import_module("tasktick.config").Config
     accept(prose.differing_settings(example, set(_settings(config))))
+
+
+def test_settings_are_read_from_nested_sections() -> None:
+    class Api(msgspec.Struct):
+        listen: str = "127.0.0.1:8080"
+        idle_ms: int = 75_000
+
+    class Config(msgspec.Struct):
+        api: Api
+        node: str | None = None
+
+    assert set(_settings(Config)) == {"api.listen", "api.idle_ms", "node"}
