@@ -1,0 +1,266 @@
+"""An attempt and how it ends: from what came back to what happens to the task.
+
+`conclude` is the one place that turns an outcome into a verdict (succeeded, again later, dead), and
+`interrupt` the one that does so for an attempt whose end nobody saw.
+"""
+
+from base64 import b64encode
+from email.utils import parsedate_to_datetime
+from random import Random
+from typing import Literal
+
+import msgspec
+
+from tasktick.model.retry import ASKING_STATUSES, RetryPolicy, asked_delay_ms, is_retryable, is_success
+from tasktick.model.state import Event, State, after
+from tasktick.model.task import Claimed, Payload
+
+AttemptState = Literal["succeeded", "failed", "interrupted", "lease_lost", "unknown", "released"]
+ErrorClass = Literal["receiver", "network", "policy", "platform"]
+
+POISON_PUSH = 10
+NO_RETRY_CODES = frozenset({"forbidden_address"})
+CONTROL_HEADER = "tasktick-control"
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why an attempt did not succeed, as clients read it."""
+
+    kind: ErrorClass
+    code: str
+    detail: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of a send: an answer, or the failure that stood in its way."""
+
+    started_at: int
+    completed_at: int
+    status: int | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    truncated: bool = False
+    failure: Failure | None = None
+    byte_left: bool = True
+
+    def header(self, name: str) -> str | None:
+        """The first header of this (lower-case) name."""
+        return next((value for key, value in self.headers if key.lower() == name), None)
+
+
+class AttemptRow(msgspec.Struct, frozen=True):
+    """One try at a task, appended once, with its outcome."""
+
+    task_id: str
+    attempt: int
+    series: int
+    fence: int
+    state: AttemptState
+    picked_at: int
+    started_at: int | None
+    completed_at: int
+    node: str
+    epoch: int
+    status: int | None = None
+    error_class: str | None = None
+    error_code: str | None = None
+    error_detail: str | None = None
+    response_headers: dict[str, str] | None = None
+    response_body: str | None = None
+    response_encoding: Literal["text", "base64"] | None = None
+    truncated: bool = False
+
+
+class End(msgspec.Struct, frozen=True):
+    """The end of an attempt: a transition, guarded by the attempt's own fence and claim."""
+
+    claimed: Claimed
+    event: Event
+    now: int
+    attempt: AttemptRow | None
+    due_at: int | None = None
+    reason: str | None = None
+    interruptions: int = 0
+    uncounted: int = 0
+    started_at: int | None = None
+    sla_met: bool | None = None
+    new_fence: int | None = None
+    expired_by: int | None = None
+
+    @property
+    def state(self) -> State:
+        """The state that follows."""
+        return after(self.event, State.RUNNING)
+
+    @property
+    def attempt_number(self) -> int:
+        """The task's count of attempts afterwards; an attempt that never left is not counted."""
+        return self.claimed.attempt if self.attempt is not None else self.claimed.attempt - 1
+
+
+def conclude(claimed: Claimed, payload: Payload, answer: Answer, node: str, random: Random) -> End:
+    """What an outcome means for its task."""
+    failure = answer.failure
+    if failure is None and answer.status is not None and not is_success(answer.status, payload.target.success):
+        failure = Failure("receiver", f"http_{answer.status}", f"The receiver answered {answer.status}.")
+    first_started_at = claimed.started_at if claimed.started_at is not None else answer.started_at
+    shared = {
+        "started_at": first_started_at,
+        "sla_met": first_started_at <= claimed.run_at + claimed.sla_ms,
+        # An attempt that got an answer shows that the task does not kill who runs it.
+        "interruptions": 0 if answer.status is not None else claimed.interruptions,
+        "uncounted": claimed.uncounted,
+    }
+    row = _row(claimed, node, answer, failure)
+    if failure is None:
+        return End(claimed, Event.SUCCEED, answer.completed_at, row, **shared)  # type: ignore[arg-type] # a mixed dict
+    reason = _why_not_again(claimed, answer, failure)
+    if reason is not None:
+        return End(claimed, Event.DIE, answer.completed_at, row, reason=reason, **shared)  # type: ignore[arg-type] # as above
+    asked_ms = retry_after_ms(answer) if answer.status in ASKING_STATUSES else None
+    wait_ms = asked_delay_ms(payload.retry, claimed.failures_before + 1, asked_ms, random)
+    due_at = answer.completed_at + wait_ms
+    if claimed.expires_at is not None and due_at > claimed.expires_at and claimed.started_at is None:
+        due_at = max(answer.completed_at, min(due_at, claimed.expires_at))
+    return End(claimed, Event.RETRY_LATER, answer.completed_at, row, due_at=due_at, **shared)  # type: ignore[arg-type] # as above
+
+
+def _why_not_again(claimed: Claimed, answer: Answer, failure: Failure) -> str | None:
+    """The reason for which a failed attempt is the last one, if it is."""
+    if claimed.at_most_once and answer.byte_left and answer.status is None:
+        return "outcome_unknown"
+    if failure.code in NO_RETRY_CODES:
+        return failure.code
+    if answer.status is not None and not is_retryable(answer.status):
+        return "rejected"
+    if (answer.header(CONTROL_HEADER) or "").strip().lower() == "no-retry":
+        return "no_retry"
+    if claimed.failures_before + 1 >= claimed.max_attempts:
+        return "attempts_exhausted"
+    return None
+
+
+def retry_after_ms(answer: Answer) -> int | None:
+    """`Retry-After` in seconds or as a date, in ms from the answer; nonsense is ignored."""
+    value = (answer.header("retry-after") or "").strip()
+    if value.isascii() and value.isdigit():
+        return min(int(value[:9]), 10**9) * 1_000
+    try:
+        return max(0, int(parsedate_to_datetime(value).timestamp() * 1_000) - answer.completed_at) if value else None
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def interrupt(claimed: Claimed, policy: RetryPolicy, node: str, now: int, random: Random, *, lost: bool) -> End:
+    """The end of an attempt that nobody saw: its process died, or its lease ran out.
+
+    It goes again at once the first time, then by its backoff; it does not count as an attempt, but ten
+    of them in a row are poison. One that must not be doubled is dead, because nobody knows.
+    """
+    interruptions = claimed.interruptions + 1
+    failure = Failure("platform", "interrupted", "The attempt was cut off; its outcome is not known.")
+    state: AttemptState = "unknown" if claimed.at_most_once else ("lease_lost" if lost else "interrupted")
+    row = AttemptRow(
+        task_id=claimed.id,
+        attempt=claimed.attempt,
+        series=claimed.series,
+        fence=claimed.fence,
+        state=state,
+        picked_at=claimed.picked_at,
+        started_at=None,
+        completed_at=now,
+        node=node,
+        epoch=claimed.epoch,
+        error_class=failure.kind,
+        error_code=failure.code,
+        error_detail=failure.detail,
+    )
+    reason = None
+    if claimed.at_most_once:
+        reason = "outcome_unknown"
+    elif interruptions >= POISON_PUSH:
+        reason = "poison"
+    wait_ms = 0 if interruptions == 1 else asked_delay_ms(policy, interruptions - 1, None, random)
+    return End(
+        claimed,
+        Event.DIE if reason else Event.RETRY_LATER,
+        now,
+        row,
+        due_at=None if reason else now + wait_ms,
+        reason=reason,
+        interruptions=interruptions,
+        uncounted=claimed.uncounted + 1,
+        started_at=claimed.started_at,
+        new_fence=max(claimed.fence + 1, now),
+        expired_by=now,
+    )
+
+
+def release(claimed: Claimed, node: str, now: int, *, sent: bool) -> End:
+    """Give an attempt back: un-claimed if no byte left, `released` if we cut it ourselves. Neither counts."""
+    row = None
+    if sent:
+        row = AttemptRow(
+            task_id=claimed.id,
+            attempt=claimed.attempt,
+            series=claimed.series,
+            fence=claimed.fence,
+            state="unknown" if claimed.at_most_once else "released",
+            picked_at=claimed.picked_at,
+            started_at=None,
+            completed_at=now,
+            node=node,
+            epoch=claimed.epoch,
+            error_class="platform",
+            error_code="released",
+            error_detail="The node stopped before the answer came.",
+        )
+    dead = sent and bool(claimed.at_most_once)
+    return End(
+        claimed,
+        Event.DIE if dead else Event.RELEASE,
+        now,
+        row,
+        due_at=None if dead else claimed.due_at,
+        reason="outcome_unknown" if dead else None,
+        interruptions=claimed.interruptions,
+        uncounted=claimed.uncounted + (1 if sent else 0),
+        started_at=claimed.started_at,
+    )
+
+
+def _row(claimed: Claimed, node: str, answer: Answer, failure: Failure | None) -> AttemptRow:
+    body, encoding = _as_text(answer.body)
+    return AttemptRow(
+        task_id=claimed.id,
+        attempt=claimed.attempt,
+        series=claimed.series,
+        fence=claimed.fence,
+        state="succeeded" if failure is None else "failed",
+        picked_at=claimed.picked_at,
+        started_at=answer.started_at,
+        completed_at=answer.completed_at,
+        node=node,
+        epoch=claimed.epoch,
+        status=answer.status,
+        error_class=failure.kind if failure else None,
+        error_code=failure.code if failure else None,
+        error_detail=failure.detail if failure else None,
+        response_headers=dict(answer.headers) or None,
+        response_body=body,
+        response_encoding=encoding,
+        truncated=answer.truncated,
+    )
+
+
+def _as_text(body: bytes) -> tuple[str | None, Literal["text", "base64"] | None]:
+    """A body as the store and the API hold it: text where it is text, else base64."""
+    if not body:
+        return None, None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" not in text:
+        return text, "text"
+    return b64encode(body).decode(), "base64"

@@ -1,0 +1,112 @@
+"""Changes to a task that no attempt makes: one constructor for each, from the row before to the row after.
+
+A change is a value; `store.tasks.change` writes it, guarded by the version and the state it was made from.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tasktick.errors import IllegalTransition
+from tasktick.model.state import TERMINAL, Event, State, after
+from tasktick.model.task import TaskState
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A transition of one task."""
+
+    event: Event
+    before: TaskState
+    after: TaskState
+
+    @property
+    def frees_key(self) -> bool:
+        """Whether the task's key may be used again."""
+        return self.after.keyed and self.after.state in TERMINAL
+
+
+def _change(event: Event, task: TaskState, now: int, **fields: Any) -> Change:
+    state = after(event, task.state)
+    return Change(event, task, msgspec.structs.replace(task, state=state, updated_at=now, **fields))
+
+
+def cancel(task: TaskState, now: int) -> Change:
+    """Cancel it, or ask it to stop: a running attempt may end, and only a success of it is kept."""
+    if task.state is State.RUNNING:
+        return Change(Event.CHANGE, task, msgspec.structs.replace(task, cancel_requested=True, updated_at=now))
+    return _change(Event.CANCEL, task, now, completed_at=now, reason="cancelled")
+
+
+def pause(task: TaskState, now: int) -> Change:
+    """Hold it until it is resumed."""
+    return _change(Event.PAUSE, task, now)
+
+
+def resume(task: TaskState, now: int) -> Change:
+    """Let it go on, at its old time, or at once if that has passed."""
+    return _change(Event.RESUME, task, now, wake_at=task.due_at)
+
+
+def run_now(task: TaskState, now: int) -> Change:
+    """Make it due at once; its nominal time stays."""
+    return _change(Event.RUN_NOW, task, now, due_at=min(task.due_at, now), wake_at=now)
+
+
+def expire(task: TaskState, now: int) -> Change:
+    """It was to start by a time that has passed."""
+    return _change(Event.EXPIRE, task, now, completed_at=now, reason="expired")
+
+
+def reopen(task: TaskState, now: int) -> Change:
+    """Start a new series of a finished task: its id, attempts and fences go on, the limit counts anew."""
+    return _change(
+        Event.REOPEN,
+        task,
+        now,
+        due_at=now,
+        wake_at=now,
+        expires_at=None,
+        series=task.series + 1,
+        series_base=task.attempt,
+        uncounted=0,
+        interruptions=0,
+        started_at=None,
+        completed_at=None,
+        sla_met=None,
+        reason=None,
+        cancel_requested=False,
+    )
+
+
+def patch(task: TaskState, now: int, **fields: Any) -> Change:
+    """Change what it is before it runs; `fields` are columns of its row."""
+    return _change(Event.CHANGE, task, now, **fields)
+
+
+# What `retry` takes up again: a success is not one of them (that is what `run` is for).
+RETRYABLE = frozenset({State.DEAD, State.CANCELLED, State.EXPIRED})
+
+
+def run(task: TaskState, now: int) -> Change:
+    """Run it now, whatever it waits for; a finished one starts a new series."""
+    return reopen(task, now) if task.state in TERMINAL else run_now(task, now)
+
+
+def retry(task: TaskState, now: int) -> Change:
+    """Try it again now, without waiting for its backoff, or though it had given up."""
+    if task.state in RETRYABLE:
+        return reopen(task, now)
+    if task.state is State.RETRYING:
+        return run_now(task, now)
+    words = ", ".join(sorted(state.word for state in RETRYABLE | {State.RETRYING}))
+    raise IllegalTransition(f"A task that is {task.state.word} cannot be retried: it must be one of {words}.")
+
+
+ACTIONS: dict[str, Callable[[TaskState, int], Change]] = {
+    "cancel": cancel,
+    "pause": pause,
+    "resume": resume,
+    "run": run,
+    "retry": retry,
+}

@@ -1,0 +1,169 @@
+"""A task: what was asked for, the slim row that moves, and what is read when it is due.
+
+Three rows make a task. `TaskState` is slim and changes with each step of its life; `TaskDetail` names
+and describes it; a `Payload` is what is sent, insert-only and numbered, so that what a claim returns
+is what was stored under the version that it claimed.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from tasktick.model.retry import RetryPolicy
+from tasktick.model.state import State
+
+BodyKind = Literal["json", "text", "base64"]
+
+DEFAULT_TENANT = "default"
+DEFAULT_QUEUE = "default"
+DEFAULT_PRIORITY = 5
+DEFAULT_TIMEOUT_MS = 30_000
+DEFAULT_SLA_MS = 30_000
+TIMEOUT_LIMIT_MS = 3_600_000
+
+
+class Target(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The call to make. Sealed headers are encrypted at rest and shown to nobody."""
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    sealed_headers: dict[str, str] = {}
+    body_kind: BodyKind | None = None
+    body: str = ""
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    success: tuple[str, ...] = ("2xx",)
+
+
+class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything that a send needs and a state change does not."""
+
+    target: Target
+    retry: RetryPolicy = RetryPolicy()
+    traceparent: str | None = None
+
+
+class TaskState(msgspec.Struct, frozen=True):
+    """The slim row, column by column as the store has it."""
+
+    id: str
+    tenant: str
+    state: State
+    queue: str
+    host: str
+    priority: int
+    run_at: int
+    due_at: int
+    wake_at: int
+    max_attempts: int
+    timeout_ms: int
+    updated_at: int
+    at_most_once: bool = False
+    keyed: bool = False
+    expires_at: int | None = None
+    attempt: int = 0
+    series: int = 1
+    series_base: int = 0
+    uncounted: int = 0
+    interruptions: int = 0
+    fence: int = 0
+    claim_id: int = 0
+    claimed_from: int = 0
+    node: str | None = None
+    epoch: int = 0
+    incarnation: str | None = None
+    lease_until: int | None = None
+    cancel_requested: bool = False
+    payload_version: int = 1
+    version: int = 1
+    picked_at: int | None = None
+    started_at: int | None = None
+    completed_at: int | None = None
+    sla_met: bool | None = None
+    reason: str | None = None
+
+
+class TaskDetail(msgspec.Struct, frozen=True):
+    """What a task is called and belongs to."""
+
+    id: str
+    tenant: str
+    created_at: int
+    key: str | None = None
+    name: str | None = None
+    type: str | None = None
+    tags: dict[str, str] = {}
+    sla_ms: int = DEFAULT_SLA_MS
+    expires_in_ms: int | None = None
+    schedule_id: str | None = None
+    workflow_id: str | None = None
+    step: str | None = None
+
+
+class NewTask(msgspec.Struct, frozen=True):
+    """A task that is about to be: its three rows."""
+
+    state: TaskState
+    detail: TaskDetail
+    payload: Payload
+
+
+class Due(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What the owner's memory needs of a task to give it its turn."""
+
+    id: str
+    tenant: str
+    queue: str
+    host: str
+    priority: int
+    due_at: int
+    wake_at: int
+
+
+class Timer(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An entry of the wheel, as the loader reads it."""
+
+    wake_at: int
+    id: str
+
+
+class Claimed(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An attempt that may be made: what the claim set, and what its end will need."""
+
+    id: str
+    tenant: str
+    queue: str
+    host: str
+    attempt: int
+    fence: int
+    claim_id: int
+    payload_version: int
+    run_at: int
+    due_at: int
+    wake_at: int
+    lease_until: int
+    timeout_ms: int
+    max_attempts: int
+    series: int
+    series_base: int
+    uncounted: int
+    interruptions: int
+    claimed_from: int
+    at_most_once: int
+    keyed: int
+    sla_ms: int
+    started_at: int | None
+    expires_at: int | None
+    picked_at: int
+    epoch: int
+    schedule_id: str | None = None
+
+    @property
+    def failures_before(self) -> int:
+        """Attempts of this series that count, before this one."""
+        return self.attempt - self.series_base - self.uncounted - 1
+
+
+def due_of(state: TaskState) -> Due:
+    """The part of a state row that the owner's memory keeps."""
+    return Due(state.id, state.tenant, state.queue, state.host, state.priority, state.due_at, state.wake_at)

@@ -1,0 +1,121 @@
+"""How a loop lives and dies, once for all of them.
+
+A service is a `step()` that does one round of work and says how long to rest, and what it needs at
+its start and its end. `Services` starts them in order, stops them in reverse, and turns the first
+crash into the end of the process with a named cause: a daemon that limps is worse than one that
+systemd restarts.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
+
+from tasktick import logs
+from tasktick.clock import Clock, wait_for_event
+from tasktick.errors import ServiceCrashed
+
+log = logs.get("service")
+
+STOP_TIMEOUT_MS = 10_000
+
+
+class Loop(Protocol):
+    """A loop body: `wake` is set by hints, `step` works and returns how long to rest (ms)."""
+
+    name: str
+    wake: asyncio.Event
+
+    async def step(self) -> float: ...
+
+
+class Spawner(Protocol):
+    """Starts a task whose failure is not lost."""
+
+    def __call__(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]: ...
+
+
+class Services:
+    """Starts in order, stops in reverse, crashes loudly."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._stops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stopping = False
+
+    def on_stop(self, name: str, stop: Callable[[], Awaitable[None]]) -> None:
+        """Register what ends something that is now running; called in reverse order."""
+        self._stops.append((name, stop))
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run `work` beside everything else; if it fails, the process stops with its cause."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def run_loop(self, loop: Loop) -> None:
+        """Run a loop until it is stopped; its stop is registered here."""
+        task = self.spawn(self._run(loop), loop.name)
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.wait({task})
+
+        self.on_stop(loop.name, stop)
+
+    async def _run(self, loop: Loop) -> None:
+        while True:
+            loop.wake.clear()
+            rest_ms = await loop.step()
+            if rest_ms > 0:
+                await wait_for_event(loop.wake, self._clock, rest_ms)
+            else:
+                await asyncio.sleep(0)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self.crash(task.get_name(), error)
+
+    def crash(self, name: str, error: BaseException) -> None:
+        """Stop the process because of this error; the first one names the cause."""
+        log.error("service_crashed", service=name, error=str(error), kind=type(error).__name__)
+        if not self._crash.done():
+            crashed = ServiceCrashed(f"{name}: {error}")
+            crashed.__cause__ = error
+            self._crash.set_exception(crashed)
+            self._crash.exception()  # retrieved: an unwatched crash must not warn at exit
+
+    @property
+    def crashed(self) -> asyncio.Future[None]:
+        """Never has a result; its exception is the first crash."""
+        return self._crash
+
+    async def stop(self) -> None:
+        """End everything in the reverse order of its start; a stop that hangs or fails is named and passed."""
+        if self._stopping:
+            return
+        self._stopping = True
+        while self._stops:
+            name, stop = self._stops.pop()
+            await self._stop_one(name, stop)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def _stop_one(self, name: str, stop: Callable[[], Awaitable[None]]) -> None:
+        ending = asyncio.ensure_future(stop())
+        try:
+            await asyncio.shield(ending)
+            log.debug("service_stopped", service=name)
+        except asyncio.CancelledError:
+            await asyncio.wait({ending})
+            raise
+        except Exception as error:  # noqa: BLE001 - one that cannot stop must not keep the others running
+            log.error("service_stop_failed", service=name, error=str(error), kind=type(error).__name__)

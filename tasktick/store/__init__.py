@@ -1,0 +1,17 @@
+"""The durable truth: what is not in here has not happened.
+
+Layout: `protocol` says what a database must be able to do; `connect` is the only module that knows
+the drivers; `database` opens, migrates and closes; `writer` is the one way in (lanes, whole batches,
+one commit for what waits together). One module per noun holds its operations, written once over
+`Transaction`; the statements themselves are in `sql/<dialect>/<noun>.sql` under the same names.
+
+Invariants:
+
+* A write is acknowledged after its commit, never before; with SQLite the commit is synced (FULL).
+* A task row changes only through `claims.claim`, `claims.end` and `tasks.change`: each demands the state
+  before, and the lease's term or the attempt's fence. What does not match is stale: counted, dropped.
+* Counts by state and tenant are kept as deltas in the same transaction.
+* A commit whose fate is unknown stops the process (`StoreBroken`); a full disk refuses writes (`StoreFull`)
+  and recovers by itself.
+* Program and store agree by (version, min_reader): a store is refused only if it cannot be read.
+"""

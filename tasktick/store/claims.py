@@ -1,0 +1,178 @@
+"""The life of an attempt in the store: claim, end, rescue. What does not match is stale, and nothing happens.
+
+A claim needs the live term of the task's partition; the end of an attempt needs the attempt's own fence
+and claim, from whoever shows them, so that work done is not thrown away when a partition has moved.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tasktick.model.attempt import AttemptRow, End
+from tasktick.model.ids import IdMaker, partition_of
+from tasktick.model.state import Event, State
+from tasktick.model.task import Claimed
+from tasktick.store.counts import Deltas
+from tasktick.store.protocol import Batch, Lane, Transaction
+from tasktick.store.rows import EndFault, columns
+
+
+class ClaimRequest(msgspec.Struct, frozen=True):
+    """Who claims, under which terms (epoch by partition), and for how long."""
+
+    node: str
+    incarnation: str
+    epochs: Mapping[int, int]
+    claim_id: int
+    now: int
+    early_ms: int
+    start_delay_ms: int
+    margin_ms: int
+
+
+async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[Claimed]:
+    """Mark these tasks as running, in one guarded statement; what comes back may be sent."""
+    rows = [
+        [task_id, partition, request.epochs[partition]]
+        for task_id, partition in ((one, partition_of(one)) for one in ids)
+        if partition in request.epochs
+    ]
+    await tx.run(
+        "task_claim",
+        rows=rows,
+        incarnation=request.incarnation,
+        node=request.node,
+        claim_id=request.claim_id,
+        now=request.now,
+        early_ms=request.early_ms,
+        start_delay_ms=request.start_delay_ms,
+        margin_ms=request.margin_ms,
+    )
+    claimed = await tx.rows("task_claimed", Claimed, ids=ids, claim_id=request.claim_id)
+    deltas = Deltas()
+    for one in claimed:
+        deltas.moved(one.tenant, one.claimed_from, State.RUNNING)
+    await deltas.write(tx)
+    return claimed
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What became of an attempt's end: the state that followed, or stale."""
+
+    id: str
+    state: State | None
+
+
+def end_batch(ids: IdMaker) -> Batch:
+    """The batch by which attempts end; dead letters get their ids from `ids`."""
+
+    async def operation(tx: Transaction, ends: list[Any]) -> list[Any]:
+        return await end(tx, ends, ids)
+
+    return Batch("end", Lane.FIRE, operation)
+
+
+async def end(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
+    """End attempts: state, attempt row, dead letter and counts in one transaction."""
+    ordered = sorted(ends, key=lambda one: one.claimed.id)
+    faults = {
+        fault.id: fault for fault in await tx.rows("task_end_check", EndFault, rows=[_guard(one) for one in ordered])
+    }
+    seen: set[str] = set()
+    states: dict[int, State | None] = {}
+    valid: list[tuple[End, State]] = []
+    for one in ordered:
+        fault = faults.get(one.claimed.id)
+        stale = (fault is not None and not fault.live) or one.claimed.id in seen
+        state = None if stale else _after(one, cancel=fault is not None and fault.cancel)
+        states[id(one)] = state
+        seen.add(one.claimed.id)
+        if state is not None:
+            valid.append((one, state))
+    if valid:
+        await _write_ends(tx, valid, ids)
+    return [Ended(one.claimed.id, states[id(one)]) for one in ends]
+
+
+def _after(one: End, *, cancel: bool) -> State:
+    """A task that was asked to cancel keeps a success; everything else becomes the cancellation."""
+    if cancel and one.event is not Event.SUCCEED:
+        return State.CANCELLED
+    if one.event is Event.RELEASE and one.attempt is None and one.claimed.claimed_from == State.RETRYING:
+        return State.RETRYING
+    return one.state
+
+
+def _guard(one: End) -> dict[str, Any]:
+    return {
+        "id": one.claimed.id,
+        "fence": one.claimed.fence,
+        "claim_id": one.claimed.claim_id,
+        "expired_by": one.expired_by,
+    }
+
+
+async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMaker) -> None:
+    changed = await tx.run("task_end", rows=[_end_row(one, state) for one, state in valid])
+    assert changed == len(valid), "the guard was checked in this very transaction"
+    attempts = [columns(one.attempt) for one, _ in valid if one.attempt is not None]
+    if attempts:
+        await tx.run("attempt_insert", rows=attempts)
+    dead = [(one, state) for one, state in valid if state is State.DEAD]
+    if dead:
+        await tx.run("dead_letter_insert", rows=[dead_letter(one, ids) for one, _ in dead])
+    freed = [one.claimed.id for one, state in valid if one.claimed.keyed and state >= State.SUCCEEDED]
+    if freed:
+        await tx.run("names_free", kind="task", ids=freed)
+    deltas = Deltas()
+    for one, state in valid:
+        deltas.moved(one.claimed.tenant, State.RUNNING, state)
+    await deltas.write(tx)
+
+
+def _end_row(one: End, state: State) -> dict[str, Any]:
+    finished = state >= State.SUCCEEDED
+    return {
+        "id": one.claimed.id,
+        "fence": one.claimed.fence,
+        "claim_id": one.claimed.claim_id,
+        "state": int(state),
+        "now": one.now,
+        "attempt": one.attempt_number,
+        "due_at": None if finished else one.due_at,
+        "new_fence": one.new_fence,
+        "interruptions": one.interruptions,
+        "uncounted": one.uncounted,
+        "started_at": one.started_at,
+        "sla_met": one.sla_met,
+        "completed_at": one.now if finished else None,
+        "reason": "cancelled" if state is State.CANCELLED else one.reason,
+    }
+
+
+def dead_letter(one: End, ids: IdMaker) -> dict[str, Any]:
+    """The dead letter of a task that gave up."""
+    attempt: AttemptRow | None = one.attempt
+    error_class = attempt.error_class if attempt is not None else None
+    return {
+        "id": ids.new(one.now, partition_of(one.claimed.id)),
+        "tenant": one.claimed.tenant,
+        "task_id": one.claimed.id,
+        "class": error_class or "platform",
+        "reason": one.reason or "attempts_exhausted",
+        "error_code": attempt.error_code if attempt else None,
+        "error_detail": attempt.error_detail if attempt else None,
+        "attempts": one.attempt_number,
+        "died_at": one.now,
+    }
+
+
+async def expired_leases(tx: Transaction, now: int, own: list[str], limit: int) -> list[Claimed]:
+    """Attempts whose lease has passed, but for those in the asker's own hands."""
+    return await tx.rows("task_expired_leases", Claimed, now=now, own=own, limit=limit)
+
+
+async def orphans(tx: Transaction, limit: int) -> list[Claimed]:
+    """Attempts of processes that are proven dead."""
+    return await tx.rows("task_orphans", Claimed, limit=limit)

@@ -1,0 +1,149 @@
+"""A SQLite store: opened once, by one process, and closed in order.
+
+The lock on `<file>.lock` is held as long as the process lives, whatever way it ends: it keeps a second
+daemon out, and is the proof that every incarnation which the file remembers is dead. One connection
+writes; two read, so that a long listing does not stand in the way of what is due.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import msgspec
+
+from tasktick import logs
+from tasktick.errors import StoreError, StoreLocked
+from tasktick.service import Spawner
+from tasktick.store.connect import (
+    SAFE_SQLITE,
+    SQLITE_VERSION,
+    SQLITE_VERSION_TEXT,
+    Link,
+    open_link,
+)
+from tasktick.store.migrate import migrate
+from tasktick.store.protocol import Batch, Lane, Operation
+from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS, read_with
+from tasktick.store.writer import SqliteWriter
+
+T = TypeVar("T")
+log = logs.get("store")
+
+FILE_NAME = "tasktick.db"
+FOLDER_MODE = 0o700
+
+
+class Links(msgspec.Struct, frozen=True):
+    """The connections of an open store."""
+
+    writer: Link
+    near_reader: Link
+    api_reader: Link
+
+
+class SqliteDatabase:
+    """Reads and writes; what `write` returns is committed."""
+
+    def __init__(self, links: Links, crash: Callable[[BaseException], None]) -> None:
+        self._links = links
+        self._writer = SqliteWriter(links.writer, crash)
+        self._lock: IO[str] | None = None
+        self._writing: Any = None
+
+    def start(self, spawn: Spawner, lock: IO[str] | None = None) -> None:
+        """Begin to write."""
+        self._lock = lock
+        self._writing = spawn(self._writer.run(), "store_writer")
+
+    @property
+    def writer(self) -> SqliteWriter:
+        """For its figures."""
+        return self._writer
+
+    async def read(self, operation: Operation[T]) -> T:
+        """Run an operation that reads, for a client: it may take its time."""
+        return await self._links.api_reader.call(lambda raw: read_with(raw, operation))
+
+    async def read_near(self, operation: Operation[T]) -> T:
+        """Run an operation that reads what is due: never behind a client's listing."""
+        return await self._links.near_reader.call(lambda raw: read_with(raw, operation))
+
+    async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
+        """Run an operation and commit it."""
+        return await self._writer.write(operation, lane)
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
+        """Run a batch and commit it, with those of others that wait."""
+        return await self._writer.write_batch(batch, items)
+
+    async def close(self) -> None:
+        """Write what is queued, then close; the lock goes last."""
+        self._writer.close()
+        try:
+            if self._writing is not None:
+                await self._writing
+        finally:
+            for link in (self._links.api_reader, self._links.near_reader, self._links.writer):
+                await link.close()
+            if self._lock is not None:
+                self._lock.close()
+
+
+async def open_sqlite(path: Path, spawn: Spawner, crash: Callable[[BaseException], None]) -> SqliteDatabase:
+    """Lock the folder, migrate, open the connections, start the writer."""
+    lock = lock_file(path)
+    links: list[Link] = []
+    try:
+        _warn_of_old_sqlite()
+        links.append(await open_link(path, WRITER_PRAGMAS))
+        path.chmod(0o600)  # noqa: ASYNC240 - once, at start
+        done = await links[0].call(migrate)
+        if done:
+            log.info("store_migrated", version=done[-1].version, path=str(path))
+        links += [await open_link(path, READER_PRAGMAS, read_only=True) for _ in range(2)]
+    except BaseException:
+        for link in links:
+            await link.close()
+        lock.close()
+        raise
+    database = SqliteDatabase(Links(*links), crash)
+    database.start(spawn, lock)
+    return database
+
+
+def lock_file(path: Path) -> IO[str]:
+    """Take the lock that one process has at a time, or say who has it."""
+    try:
+        path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(
+            f"The store {path} cannot be opened: {error.strerror}. Check the folder and its rights."
+        ) from error
+    file = os.fdopen(descriptor, "r+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = file.read().strip() or "unknown"
+        file.close()
+        raise StoreLocked(
+            f"The store {path} is in use by another TaskTick (process {holder}). "
+            "Stop that one first, or choose another folder with --data."
+        ) from error
+    file.seek(0)
+    file.truncate()
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
+
+
+def _warn_of_old_sqlite() -> None:
+    if SQLITE_VERSION < SAFE_SQLITE:
+        log.warning(
+            "sqlite_old",
+            version=SQLITE_VERSION_TEXT,
+            safe=".".join(map(str, SAFE_SQLITE)),
+            advice="pip install 'tasktick[sqlite]'",
+        )

@@ -1,0 +1,51 @@
+"""Pages of tasks by filter: keyset on the id, so that a page costs the same wherever it is."""
+
+import msgspec
+
+from tasktick.store.protocol import Transaction
+
+
+class TaskFilter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a client may filter tasks by; None does not filter.
+
+    `states` are stored states; `ready` is a due `scheduled` or `retrying` one, hence `due_by` and `due_from`.
+    """
+
+    states: list[int] | None = None
+    due_by: int | None = None
+    due_from: int | None = None
+    queue: str | None = None
+    type: str | None = None
+    name: str | None = None
+    tag_name: str | None = None
+    tag_value: str | None = None
+    schedule_id: str | None = None
+    workflow_id: str | None = None
+    run_after: int | None = None
+    run_before: int | None = None
+    created_after: int | None = None
+    created_before: int | None = None
+    sla_met: bool | None = None
+    text: str | None = None
+
+
+async def ids_page(
+    tx: Transaction,
+    tenant: str,
+    by: TaskFilter,
+    *,
+    beyond: str | None,
+    limit: int,
+    oldest_first: bool = False,
+) -> list[str]:
+    """Ids of a tenant's tasks that match, beyond the last one of the page before."""
+    columns = {name: getattr(by, name) for name in TaskFilter.__struct_fields__}
+    query = "task_ids_oldest_first" if oldest_first else "task_ids_newest_first"
+    return await tx.rows(query, str, tenant=tenant, beyond=edge(beyond, oldest_first), limit=limit, **columns)
+
+
+def edge(beyond: str | None, oldest_first: bool) -> str:
+    """Where a page begins: after the last id of the one before, else before every id there can be."""
+    if beyond is not None:
+        return beyond
+    return "" if oldest_first else "~"

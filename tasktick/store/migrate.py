@@ -1,0 +1,109 @@
+"""Migrations: numbered SQL files, each applied once in a transaction of its own, and never changed after.
+
+The store records for each the version, its checksum and `min_reader`: the oldest program version that can
+still read a store after it. A program refuses only what it cannot read, so that old and new run side by side.
+"""
+
+import hashlib
+import re
+from importlib.resources import files
+
+import msgspec
+
+from tasktick.errors import StoreCorrupt, StoreTooNew
+from tasktick.store.connect import RawConnection, statements
+
+_FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+_MIN_READER = re.compile(r"^-- min_reader: (\d+)$", re.MULTILINE)
+
+HISTORY = """CREATE TABLE IF NOT EXISTS schema_history (
+    version INTEGER PRIMARY KEY NOT NULL,
+    name TEXT NOT NULL,
+    checksum TEXT NOT NULL,
+    min_reader INTEGER NOT NULL
+)"""
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """A step of the schema."""
+
+    version: int
+    name: str
+    text: str
+    min_reader: int
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """A step that a store has taken."""
+
+    version: int
+    name: str
+    checksum: str
+    min_reader: int
+
+
+def available(dialect: str = "sqlite") -> list[Migration]:
+    """The migrations that this program brings, in order."""
+    found = []
+    for file in (files("tasktick.store") / "sql" / dialect / "migrations").iterdir():
+        match = _FILE.match(file.name)
+        if match:
+            text = file.read_text()
+            reader = _MIN_READER.search(text)
+            if reader is None:
+                raise ValueError(f"migration {file.name} does not say `-- min_reader: N`")
+            found.append(Migration(int(match[1]), match[2], text, int(reader[1])))
+    return sorted(found, key=lambda one: one.version)
+
+
+def applied(raw: RawConnection) -> list[Applied]:
+    """The steps that this store has taken; none if it is new."""
+    there = raw.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_history'").fetchone()
+    if there is None:
+        return []
+    rows = raw.execute("SELECT version, name, checksum, min_reader FROM schema_history ORDER BY version")
+    return [Applied(*row) for row in rows.fetchall()]
+
+
+def pending(ours: list[Migration], theirs: list[Applied]) -> list[Migration]:
+    """What is still to be applied; raises if program and store do not belong together."""
+    version = ours[-1].version if ours else 0
+    known = {one.version: one for one in ours}
+    for step in theirs:
+        if step.min_reader > version:
+            raise StoreTooNew(
+                f"This store is at version {theirs[-1].version} and needs a program that reads version "
+                f"{step.min_reader}; this one reads up to {version}. Install a newer TaskTick."
+            )
+        mine = known.get(step.version)
+        if mine is not None and mine.checksum != step.checksum:
+            raise StoreCorrupt(
+                f"Migration {step.version:04} ({step.name}) of this store is not the one of this program: "
+                "one of the two was changed after it was released. Use the program that made the store."
+            )
+    done = {step.version for step in theirs}
+    return [one for one in ours if one.version not in done]
+
+
+def migrate(raw: RawConnection) -> list[Migration]:
+    """Bring the store up to date; what was applied."""
+    todo = pending(available(), applied(raw))
+    raw.execute(HISTORY)
+    for migration in todo:
+        raw.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in statements(migration.text):
+                raw.execute(statement)
+            raw.execute(
+                "INSERT INTO schema_history (version, name, checksum, min_reader) VALUES (?, ?, ?, ?)",
+                (migration.version, migration.name, migration.checksum, migration.min_reader),
+            )
+        except BaseException:
+            raw.execute("ROLLBACK")
+            raise
+        raw.execute("COMMIT")
+    return todo

@@ -1,0 +1,68 @@
+"""What the rest of TaskTick asks of a database, whichever it is."""
+
+from collections.abc import Awaitable, Callable
+from enum import IntEnum
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Transaction(Protocol):
+    """Named statements inside one transaction.
+
+    A list or tuple given as a parameter travels as one JSON array. What comes back is decoded into
+    `kind`, one value a row.
+    """
+
+    async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
+        """Run a query that reads."""
+        ...
+
+    async def run(self, query: str, /, **parameters: Any) -> int:
+        """Run a statement that writes; how many rows it changed."""
+        ...
+
+
+Operation = Callable[[Transaction], Awaitable[T]]
+
+
+class Lane(IntEnum):
+    """Who goes first when several wait for the writer."""
+
+    FIRE = 0
+    CREATE = 1
+    UPKEEP = 2
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """An operation over items: those of callers that wait together run as one, and fail one by one."""
+
+    name: str
+    lane: Lane
+    operation: Callable[[Transaction, list[Any]], Awaitable[list[Any]]]
+    rows_max: int = 500
+
+
+class Reader(Protocol):
+    """Who reads committed rows."""
+
+    async def read(self, operation: Operation[T]) -> T: ...
+
+
+class Writer(Protocol):
+    """Who writes: returns after the commit."""
+
+    async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T: ...
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]: ...
+
+
+class Database(Reader, Writer, Protocol):
+    """Both."""
+
+
+def only(rows: list[T]) -> T | None:
+    """The row of a query that has at most one."""
+    return rows[0] if rows else None

@@ -1,0 +1,46 @@
+"""Loads the named statements of a dialect: `-- name: task_claim`, then SQL up to the next name.
+
+A name may hold several statements, separated by `;` at the end of a line; they run in order, and the
+last one's rows or changes are the result. `-- fragment: columns` names a piece of text that a line
+`-- include: columns` in the same file puts in its place; nothing is ever put together at run time.
+"""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+_HEAD = re.compile(r"^-- (name|fragment): ([a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*-- include: ([a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
+
+
+@cache
+def load(dialect: str) -> dict[str, tuple[str, ...]]:
+    """Every statement of the dialect, by name."""
+    found: dict[str, tuple[str, ...]] = {}
+    folder = files("tasktick.store") / "sql" / dialect
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".sql"):
+            for name, text in parse(file.read_text()).items():
+                if name in found:
+                    raise ValueError(f"{dialect}/{file.name} defines the statement {name!r} a second time")
+                found[name] = text
+    return found
+
+
+def parse(text: str) -> dict[str, tuple[str, ...]]:
+    """The statements of one file, by name."""
+    parts = _HEAD.split(text)[1:]
+    pieces = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
+    fragments = {name: body.strip("\n") for kind, name, body in pieces if kind == "fragment"}
+    return {
+        name: split(_INCLUDE.sub(lambda found: fragments[found[1]], body))
+        for kind, name, body in pieces
+        if kind == "name"
+    }
+
+
+def split(body: str) -> tuple[str, ...]:
+    """The statements of a body; comment lines fall away."""
+    lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
+    statements = re.split(r";[ \t]*$", "\n".join(lines), flags=re.MULTILINE)
+    return tuple(one.strip() for one in statements if one.strip())

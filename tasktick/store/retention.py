@@ -1,0 +1,18 @@
+"""What is old enough to go, removed in small batches so that nobody waits behind it."""
+
+from tasktick.store import names, tasks
+from tasktick.store.protocol import Transaction
+from tasktick.store.rows import Finished
+
+
+async def remove_finished(tx: Transaction, before: int, limit: int) -> int:
+    """Remove some tasks that finished before this, with all that hangs on them; how many."""
+    rows = await tx.rows("finished_before", Finished, before=before, limit=limit)
+    if rows:
+        await tasks.delete(tx, [(row.id, row.tenant, row.state) for row in rows])
+    return len(rows)
+
+
+async def remove_names(tx: Transaction, now: int, limit: int) -> int:
+    """Remove some idempotency keys whose window has closed; how many."""
+    return await names.purge(tx, now, limit)

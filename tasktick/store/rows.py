@@ -1,0 +1,109 @@
+"""Rows as the store reads and writes them, where they are not a model's own value."""
+
+from typing import Any
+
+import msgspec
+
+from tasktick.model.task import Payload, TaskDetail, TaskState
+
+
+class TaskView(msgspec.Struct, frozen=True):
+    """All that is stored of a task but its attempts."""
+
+    state: TaskState
+    detail: TaskDetail
+    payload: Payload
+
+
+class StoredPayload(msgspec.Struct, frozen=True, array_like=True):
+    """A payload under the version that a claim returns."""
+
+    task_id: str
+    version: int
+    payload: Payload
+
+
+class Count(msgspec.Struct, frozen=True, array_like=True):
+    """How many tasks of a tenant are in a state."""
+
+    tenant: str
+    state: int
+    tasks: int
+
+
+class Name(msgspec.Struct, frozen=True):
+    """A key that must be unique, and the answer that it was given."""
+
+    tenant: str
+    kind: str
+    name: str
+    object_id: str
+    created_at: int
+    expires_at: int | None = None
+    fingerprint: str | None = None
+    status: int | None = None
+    headers: dict[str, str] | None = None
+    body: str | None = None
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A task that gave up."""
+
+    id: str
+    tenant: str
+    task_id: str
+    class_: str = msgspec.field(name="class")
+    reason: str = ""
+    error_code: str | None = None
+    error_detail: str | None = None
+    attempts: int = 0
+    died_at: int = 0
+    resolution: str | None = None
+    resolved_at: int | None = None
+
+
+class SecretRow(msgspec.Struct, frozen=True):
+    """A secret, sealed."""
+
+    id: str
+    tenant: str
+    kind: str
+    sealed: str
+    created_at: int
+    retired_at: int | None = None
+
+
+class KeyRow(msgspec.Struct, frozen=True):
+    """An API key: its hash."""
+
+    id: str
+    prefix: str
+    hash: str
+    tenant: str
+    role: str
+    name: str | None
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None
+
+
+class EndFault(msgspec.Struct, frozen=True, array_like=True):
+    """An attempt whose end is not plain: it is stale, or was asked to cancel."""
+
+    id: str
+    live: bool
+    cancel: bool
+
+
+class Finished(msgspec.Struct, frozen=True, array_like=True):
+    """A task that retention may take."""
+
+    id: str
+    tenant: str
+    state: int
+
+
+def columns(row: msgspec.Struct) -> dict[str, Any]:
+    """A row as a JSON parameter, by column."""
+    found: dict[str, Any] = msgspec.to_builtins(row)
+    return found

@@ -1,0 +1,34 @@
+-- What the loader reads: waiting tasks by the time at which they want to be looked at.
+
+-- name: due_between
+SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at)) FROM (
+    SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
+    WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
+    ORDER BY wake_at, id LIMIT :limit
+);
+
+-- name: due_by_ids
+SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at)) FROM (
+    SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
+    WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN (2, 5)
+);
+
+-- name: timers_between
+SELECT json_group_array(json_array(wake_at, id)) FROM (
+    SELECT wake_at, id FROM tasks
+    WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
+    ORDER BY wake_at, id LIMIT :limit
+);
+
+-- Parked: may not go now, and is looked at again later. Its order (due_at) stays.
+-- name: task_park
+UPDATE tasks SET wake_at = row.value->>'wake_at'
+FROM json_each(:rows) AS row
+WHERE tasks.id = row.value->>'id' AND tasks.state IN (2, 5) AND tasks.wake_at <= row.value->>'wake_at';
+
+-- name: task_expired
+SELECT json_group_array(id) FROM (
+    SELECT id FROM tasks
+    WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :now
+    ORDER BY expires_at, id LIMIT :limit
+);

@@ -1,0 +1,31 @@
+-- Keys that must be unique: of unfinished tasks (kind 'task'), and idempotency keys (kind 'idempotency').
+
+-- name: names_insert
+INSERT INTO names (tenant, kind, name, object_id, created_at, expires_at, fingerprint, status, headers, body)
+SELECT
+    value->>'tenant', value->>'kind', value->>'name', value->>'object_id', value->>'created_at',
+    value->>'expires_at', value->>'fingerprint', value->>'status', value->>'headers', value->>'body'
+FROM json_each(:rows) WHERE true
+ON CONFLICT (tenant, kind, name) DO NOTHING;
+
+-- name: names_read
+SELECT json_group_array(json_object(
+    'tenant', n.tenant, 'kind', n.kind, 'name', n.name, 'object_id', n.object_id, 'created_at', n.created_at,
+    'expires_at', n.expires_at, 'fingerprint', n.fingerprint, 'status', n.status, 'headers', json(n.headers),
+    'body', n.body
+))
+FROM json_each(:rows) AS row
+JOIN names AS n
+    ON n.tenant = row.value->>'tenant' AND n.kind = row.value->>'kind' AND n.name = row.value->>'name';
+
+-- name: names_expire_now
+DELETE FROM names
+WHERE tenant = :tenant AND kind = :kind AND name = :name AND expires_at IS NOT NULL AND expires_at <= :now;
+
+-- name: names_free
+DELETE FROM names WHERE kind = :kind AND object_id IN (SELECT value FROM json_each(:ids));
+
+-- name: names_purge
+DELETE FROM names WHERE (tenant, kind, name) IN (
+    SELECT tenant, kind, name FROM names WHERE expires_at IS NOT NULL AND expires_at <= :now LIMIT :limit
+);

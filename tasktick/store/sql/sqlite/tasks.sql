@@ -1,0 +1,96 @@
+-- Tasks: the slim state row, its details, its payloads.
+-- Every row parameter is a JSON array of objects, every result one JSON array in one cell.
+
+-- name: task_insert
+INSERT INTO tasks (
+    id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
+    at_most_once, keyed, expires_at, completed_at, reason
+)
+SELECT
+    value->>'id', value->>'tenant', value->>'state', value->>'queue', value->>'host', value->>'priority',
+    value->>'run_at', value->>'due_at', value->>'wake_at', value->>'max_attempts', value->>'timeout_ms',
+    value->>'updated_at', value->>'at_most_once', value->>'keyed', value->>'expires_at',
+    value->>'completed_at', value->>'reason'
+FROM json_each(:rows) WHERE true;
+
+-- name: task_detail_insert
+INSERT INTO task_details (
+    id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id, step
+)
+SELECT
+    value->>'id', value->>'tenant', value->>'created_at', value->>'key', value->>'name', value->>'type',
+    value->>'tags', value->>'sla_ms', value->>'expires_in_ms', value->>'schedule_id', value->>'workflow_id',
+    value->>'step'
+FROM json_each(:rows) WHERE true;
+
+-- name: payload_insert
+INSERT INTO payloads (task_id, version, payload)
+SELECT value->>'task_id', value->>'version', value->>'payload'
+FROM json_each(:rows) WHERE true;
+
+-- name: task_states
+SELECT json_group_array(json_object(
+    'id', id, 'tenant', tenant, 'state', state, 'queue', queue, 'host', host, 'priority', priority,
+    'run_at', run_at, 'due_at', due_at, 'wake_at', wake_at, 'max_attempts', max_attempts,
+    'timeout_ms', timeout_ms, 'updated_at', updated_at, 'at_most_once', at_most_once, 'keyed', keyed,
+    'expires_at', expires_at, 'attempt', attempt, 'series', series, 'series_base', series_base,
+    'uncounted', uncounted, 'interruptions', interruptions, 'fence', fence, 'claim_id', claim_id,
+    'claimed_from', claimed_from, 'node', node, 'epoch', epoch, 'incarnation', incarnation,
+    'lease_until', lease_until, 'cancel_requested', cancel_requested, 'payload_version', payload_version,
+    'version', version, 'picked_at', picked_at, 'started_at', started_at, 'completed_at', completed_at,
+    'sla_met', sla_met, 'reason', reason
+))
+FROM (SELECT * FROM tasks WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id);
+
+-- name: task_change
+UPDATE tasks SET
+    state = row.value->>'state', queue = row.value->>'queue', host = row.value->>'host',
+    priority = row.value->>'priority', run_at = row.value->>'run_at', due_at = row.value->>'due_at',
+    wake_at = row.value->>'wake_at', max_attempts = row.value->>'max_attempts',
+    timeout_ms = row.value->>'timeout_ms', updated_at = row.value->>'updated_at',
+    expires_at = row.value->>'expires_at', attempt = row.value->>'attempt', series = row.value->>'series',
+    series_base = row.value->>'series_base', uncounted = row.value->>'uncounted',
+    interruptions = row.value->>'interruptions', fence = row.value->>'fence',
+    claim_id = row.value->>'claim_id', claimed_from = row.value->>'claimed_from', node = row.value->>'node',
+    epoch = row.value->>'epoch', incarnation = row.value->>'incarnation',
+    lease_until = row.value->>'lease_until', cancel_requested = row.value->>'cancel_requested',
+    payload_version = row.value->>'payload_version', picked_at = row.value->>'picked_at',
+    started_at = row.value->>'started_at', completed_at = row.value->>'completed_at',
+    sla_met = row.value->>'sla_met', reason = row.value->>'reason', version = tasks.version + 1
+FROM json_each(:rows) AS row
+WHERE tasks.id = row.value->>'id'
+    AND tasks.version = row.value->>'version'
+    AND tasks.state = row.value->>'from_state';
+
+-- name: task_detail_change
+UPDATE task_details SET
+    name = row.value->>'name', type = row.value->>'type', tags = row.value->>'tags',
+    sla_ms = row.value->>'sla_ms', expires_in_ms = row.value->>'expires_in_ms'
+FROM json_each(:rows) AS row
+WHERE task_details.id = row.value->>'id';
+
+-- name: task_by_key
+SELECT json_group_array(id) FROM (
+    SELECT id FROM task_details WHERE tenant = :tenant AND key = :key ORDER BY id DESC LIMIT 1
+);
+
+-- name: payload_latest
+SELECT json_group_array(json_array(task_id, version, json(payload))) FROM (
+    SELECT p.task_id, p.version, p.payload
+    FROM payloads AS p JOIN tasks AS t ON t.id = p.task_id AND t.payload_version = p.version
+    WHERE p.task_id IN (SELECT value FROM json_each(:ids))
+);
+
+-- name: payload_read
+SELECT json_group_array(json_array(task_id, version, json(payload))) FROM (
+    SELECT p.task_id, p.version, p.payload
+    FROM json_each(:keys) AS wanted
+    JOIN payloads AS p ON p.task_id = wanted.value->>0 AND p.version = wanted.value->>1
+);
+
+-- name: task_delete
+DELETE FROM task_details WHERE id IN (SELECT value FROM json_each(:ids));
+DELETE FROM payloads WHERE task_id IN (SELECT value FROM json_each(:ids));
+DELETE FROM attempts WHERE task_id IN (SELECT value FROM json_each(:ids));
+DELETE FROM dead_letters WHERE task_id IN (SELECT value FROM json_each(:ids));
+DELETE FROM tasks WHERE id IN (SELECT value FROM json_each(:ids));

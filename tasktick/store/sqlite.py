@@ -1,0 +1,149 @@
+"""The SQLite driver: named statements on a connection, one JSON parameter in, one JSON cell out.
+
+A row fetched or bound costs a hand-over of the interpreter lock each, which under a busy event loop
+is milliseconds; a batch is therefore one statement, and a result one cell. An operation is a coroutine
+that never really waits here: `step` runs it to its end inside the connection's thread.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from tasktick.errors import StoreBroken, StoreCorrupt, StoreError, StoreFull
+from tasktick.store.connect import (
+    DatabaseError,
+    RawConnection,
+    is_constraint,
+    is_corrupt,
+    is_full,
+)
+from tasktick.store.protocol import Operation
+from tasktick.store.queries import load
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_MS = 10_000
+WRITER_PRAGMAS = (
+    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA wal_autocheckpoint = 16000",
+    "PRAGMA foreign_keys = OFF",
+    "PRAGMA cache_size = -16384",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA journal_size_limit = 67108864",
+)
+READER_PRAGMAS = (
+    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
+    "PRAGMA query_only = ON",
+    "PRAGMA cache_size = -8192",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+class SqliteTransaction:
+    """Runs named statements on one connection."""
+
+    def __init__(self, raw: RawConnection) -> None:
+        self._raw = raw
+        self._queries = load("sqlite")
+
+    async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
+        cell = self._last(query, parameters).fetchone()
+        if cell is None or cell[0] is None:
+            return []
+        return msgspec.json.decode(cell[0], type=list[kind], strict=False)  # type: ignore[valid-type] # a type in a value
+
+    async def run(self, query: str, /, **parameters: Any) -> int:
+        return cast(int, self._last(query, parameters).rowcount)
+
+    def _last(self, query: str, parameters: dict[str, Any]) -> Any:
+        bound = {name: _bind(value) for name, value in parameters.items()}
+        cursor: Any = None
+        for statement in self._queries[query]:
+            cursor = self._raw.execute(statement, bound)
+        return cursor
+
+
+def _bind(value: Any) -> Any:
+    if isinstance(value, list | tuple | dict):
+        return msgspec.json.encode(value).decode()
+    return value
+
+
+def step(work: Awaitable[T]) -> T:
+    """Run a coroutine that never waits, to its end."""
+    coroutine = cast(Coroutine[Any, Any, T], work)
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return cast(T, done.value)
+    coroutine.close()
+    raise RuntimeError("a store operation waited for something other than its transaction")
+
+
+def read_with(raw: RawConnection, operation: Operation[T]) -> T:
+    """Run an operation that only reads, in one snapshot."""
+    raw.execute("BEGIN")
+    try:
+        return step(operation(SqliteTransaction(raw)))
+    finally:
+        raw.execute("ROLLBACK")
+
+
+def write_with(raw: RawConnection, work: Callable[[SqliteTransaction], T]) -> T:
+    """Run work and commit it. What is raised says whether anything may be on disk: only `StoreBroken` does."""
+    try:
+        raw.execute("BEGIN IMMEDIATE")
+        result = work(SqliteTransaction(raw))
+    except BaseException as error:
+        rollback(raw)
+        ours = known(error)
+        if ours is error:
+            raise
+        raise ours from error
+    try:
+        raw.execute("COMMIT")
+    except BaseException as error:
+        if is_full(error):
+            rollback(raw)
+            raise StoreFull("The disk that holds the store is full.") from error
+        raise StoreBroken(f"A commit failed and its fate is unknown: {error}") from error
+    return result
+
+
+def rollback(raw: RawConnection) -> None:
+    """Undo what the open transaction has done; a connection that cannot even do that is broken."""
+    if raw.in_transaction:
+        try:
+            raw.execute("ROLLBACK")
+        except DatabaseError as error:
+            raise StoreBroken(f"A rollback failed: {error}") from error
+
+
+def known(error: BaseException) -> BaseException:
+    """The error in our own words, where it is about the store and not about a row."""
+    if is_full(error):
+        return StoreFull("The disk that holds the store is full.")
+    if is_corrupt(error):
+        return StoreCorrupt(f"The store is damaged: {error}. Run `tasktick store check`.")
+    if isinstance(error, DatabaseError) and not is_constraint(error):
+        return StoreBroken(f"The store failed: {error}")
+    return error
+
+
+def in_savepoint(raw: RawConnection, operation: Operation[T]) -> T | Exception:
+    """Run one caller's operation so that its failure undoes only itself."""
+    raw.execute("SAVEPOINT operation")
+    try:
+        result = step(operation(SqliteTransaction(raw)))
+    except Exception as error:  # handed to its caller, unless it is the store's own
+        ours = known(error)
+        if isinstance(ours, StoreError):
+            raise
+        raw.execute("ROLLBACK TO operation")
+        raw.execute("RELEASE operation")
+        return error
+    raw.execute("RELEASE operation")
+    return result

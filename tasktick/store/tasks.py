@@ -1,0 +1,232 @@
+"""Tasks in the store: create, read, change, delete. Claims and ends are in `claims`."""
+
+from typing import Any
+
+import msgspec
+
+from tasktick.errors import Refused, not_found
+from tasktick.model.change import Change
+from tasktick.model.ids import KEY_PREFIX, parse, wire
+from tasktick.model.state import State
+from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
+from tasktick.store import names
+from tasktick.store.counts import PURGED, Deltas
+from tasktick.store.names import IdempotencyKey, StoredAnswer
+from tasktick.store.protocol import Batch, Lane, Transaction, only
+from tasktick.store.rows import Name, StoredPayload, TaskView, columns
+
+INSERTED = (
+    "id",
+    "tenant",
+    "queue",
+    "host",
+    "priority",
+    "run_at",
+    "due_at",
+    "wake_at",
+    "max_attempts",
+    "timeout_ms",
+    "updated_at",
+    "at_most_once",
+    "keyed",
+    "expires_at",
+    "completed_at",
+    "reason",
+)
+
+
+class Create(msgspec.Struct, frozen=True):
+    """A task to create, and the key and answer to keep with it."""
+
+    task: NewTask
+    idempotency: IdempotencyKey | None = None
+    answer: StoredAnswer | None = None
+
+
+async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
+    """Insert tasks. Each item's result is None (created), a `StoredAnswer` (seen before), or its refusal."""
+    results: list[Any] = [None] * len(creates)
+    await _take_names(tx, creates, results)
+    fresh = sorted((one.task for one, result in zip(creates, results, strict=True) if result is None), key=_id)
+    if fresh:
+        await insert(tx, fresh)
+    return results
+
+
+CREATE = Batch("create", Lane.CREATE, create_many)
+
+
+def _id(task: NewTask) -> str:
+    return task.state.id
+
+
+async def insert(tx: Transaction, fresh: list[NewTask]) -> None:
+    """Insert the rows of new tasks, whose names have been taken."""
+    await tx.run("task_insert", rows=[_state_row(task.state) for task in fresh])
+    await tx.run("task_detail_insert", rows=[_detail_row(task.detail) for task in fresh])
+    await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in fresh])
+    deltas = Deltas()
+    for task in fresh:
+        deltas.born(task.state.tenant, task.state.state)
+    await deltas.write(tx)
+
+
+async def _take_names(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
+    """Take the keys of these creates; where one is taken, the result says by what."""
+    wanted: dict[tuple[str, str, str], int] = {}
+    for at, one in enumerate(creates):
+        for row in _names_of(one):
+            if (row.tenant, row.kind, row.name) in wanted:
+                raise Refused("internal", "two creates of one batch share a key")  # halved until they stand alone
+            wanted[row.tenant, row.kind, row.name] = at
+    if not wanted:
+        return
+    asked = [{"tenant": tenant, "kind": kind, "name": name} for tenant, kind, name in sorted(wanted)]
+    for row in await tx.rows("names_read", Name, rows=asked):
+        at = wanted[row.tenant, row.kind, row.name]
+        await _settle_taken(tx, creates[at], row, at, results)
+    rows = [
+        columns(row) for one, result in zip(creates, results, strict=True) if result is None for row in _names_of(one)
+    ]
+    if rows:
+        rows.sort(key=lambda row: (row["tenant"], row["kind"], row["name"]))
+        await tx.run("names_insert", rows=rows)
+
+
+async def _settle_taken(tx: Transaction, one: Create, row: Name, at: int, results: list[Any]) -> None:
+    if row.kind == names.TASK:
+        if results[at] is None:
+            held = wire("tsk", row.object_id)
+            detail = f"The key {row.name!r} belongs to the unfinished task {held}. Cancel it, or choose another key."
+            results[at] = Refused("key_taken", detail, errors=[("/key", f"taken by {held}")])
+        return
+    assert one.idempotency is not None
+    if row.expires_at is not None and row.expires_at <= one.idempotency.now:
+        await tx.run("names_expire_now", tenant=row.tenant, kind=row.kind, name=row.name, now=one.idempotency.now)
+        return
+    try:
+        results[at] = names.replayed(row, one.idempotency.fingerprint)
+    except Refused as refused:
+        results[at] = refused
+
+
+def _names_of(one: Create) -> list[Name]:
+    rows: list[Name] = []
+    state, detail = one.task.state, one.task.detail
+    if detail.key is not None:
+        rows.append(Name(state.tenant, names.TASK, detail.key, state.id, detail.created_at))
+    if one.idempotency is not None and one.answer is not None:
+        rows.append(names.answer_row(one.idempotency, state.id, one.answer))
+    return rows
+
+
+def _state_row(state: TaskState) -> dict[str, Any]:
+    row = {name: getattr(state, name) for name in INSERTED}
+    row["state"] = int(state.state)
+    return row
+
+
+def _detail_row(detail: TaskDetail) -> dict[str, Any]:
+    row = columns(detail)
+    row["tags"] = msgspec.json.encode(detail.tags).decode()
+    return row
+
+
+def payload_row(task_id: str, version: int, payload: Payload) -> dict[str, Any]:
+    """A payload as a row."""
+    return {"task_id": task_id, "version": version, "payload": msgspec.json.encode(payload).decode()}
+
+
+async def resolve(tx: Transaction, tenant: str, name: str, prefix: str = "tsk") -> str:
+    """The internal id of `tsk_…` or `key:…`: the unfinished task that holds the key, else the last that had it."""
+    if not name.startswith(KEY_PREFIX):
+        return parse(prefix, name)
+    key = name.removeprefix(KEY_PREFIX)
+    held = await names.find(tx, tenant, names.TASK, key)
+    if held is not None:
+        return held.object_id
+    past = only(await tx.rows("task_by_key", str, tenant=tenant, key=key))
+    if past is None:
+        raise not_found("task", name)
+    return past
+
+
+async def views(tx: Transaction, tenant: str, ids: list[str]) -> list[TaskView]:
+    """Tasks of this tenant, in the order asked for; others are not there."""
+    found = {view.state.id: view for view in await tx.rows("task_views", TaskView, tenant=tenant, ids=ids)}
+    return [found[one] for one in ids if one in found]
+
+
+async def view(tx: Transaction, tenant: str, name: str) -> TaskView:
+    """One task of this tenant by id or key, or the refusal."""
+    found = only(await views(tx, tenant, [await resolve(tx, tenant, name)]))
+    if found is None:
+        raise not_found("task", name)
+    return found
+
+
+async def states(tx: Transaction, ids: list[str]) -> list[TaskState]:
+    """The slim rows of these tasks."""
+    return await tx.rows("task_states", TaskState, ids=ids)
+
+
+async def change(tx: Transaction, changes: list[Change]) -> list[str]:
+    """Write changes, each guarded by the version and state it was made from; the ids that were not stale."""
+    ordered = sorted(changes, key=lambda one: one.after.id)
+    rows = [_change_row(one) for one in ordered]
+    changed = await tx.run("task_change", rows=rows)
+    if changed != len(ordered):
+        now_there = {state.id: state.version for state in await states(tx, [one.after.id for one in ordered])}
+        ordered = [one for one in ordered if now_there.get(one.after.id) == one.before.version + 1]
+    freed = [one.after.id for one in ordered if one.frees_key]
+    if freed:
+        await tx.run("names_free", kind=names.TASK, ids=freed)
+    deltas = Deltas()
+    for one in ordered:
+        if one.before.state != one.after.state:
+            deltas.moved(one.after.tenant, one.before.state, one.after.state)
+    await deltas.write(tx)
+    return [one.after.id for one in ordered]
+
+
+def _change_row(one: Change) -> dict[str, Any]:
+    row = columns(one.after)
+    row["version"] = one.before.version
+    row["from_state"] = int(one.before.state)
+    return row
+
+
+async def change_detail(tx: Transaction, detail: TaskDetail) -> None:
+    """Write what a task is called."""
+    await tx.run("task_detail_change", rows=[_detail_row(detail)])
+
+
+async def add_payload(tx: Transaction, task_id: str, version: int, payload: Payload) -> None:
+    """Store what is sent from this version on; earlier versions stay."""
+    await tx.run("payload_insert", rows=[payload_row(task_id, version, payload)])
+
+
+async def payloads(tx: Transaction, keys: list[tuple[str, int]]) -> list[StoredPayload]:
+    """Payloads by (task, version)."""
+    return await tx.rows("payload_read", StoredPayload, keys=keys)
+
+
+async def latest_payloads(tx: Transaction, ids: list[str]) -> list[StoredPayload]:
+    """The payloads that these tasks have now."""
+    return await tx.rows("payload_latest", StoredPayload, ids=ids)
+
+
+async def delete(tx: Transaction, rows: list[tuple[str, str, int]]) -> None:
+    """Remove tasks (id, tenant, state) and all that hangs on them; the counts keep how many were."""
+    ids = [task_id for task_id, _, _ in rows]
+    await tx.run("names_free", kind=names.TASK, ids=ids)
+    await tx.run("task_delete", ids=ids)
+    deltas = Deltas()
+    for _, tenant, state in rows:
+        deltas.moved(tenant, state, PURGED)
+    await deltas.write(tx)
+
+
+def pending(state: State) -> bool:
+    """Whether a task is still to come."""
+    return state < State.SUCCEEDED

@@ -1,0 +1,213 @@
+"""The one way into a SQLite store: whoever waits together commits together.
+
+Jobs queue in lanes (claims and completions, creates, upkeep). While a transaction commits, the next one
+gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit.
+A batch that fails is split until the bad item stands alone, so that one bad row fails by itself.
+A full disk refuses what waits and recovers by itself; a commit whose fate is unknown ends the writer.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from tasktick import logs
+from tasktick.errors import StoreBroken, StoreError
+from tasktick.store.connect import Link, RawConnection
+from tasktick.store.protocol import Batch, Lane, Operation
+from tasktick.store.sqlite import SqliteTransaction, in_savepoint, step, write_with
+
+T = TypeVar("T")
+log = logs.get("store")
+
+TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
+WAITING_MAX = 50_000
+# Rows after which an idle moment is used to move the log into the file; SQLite itself does so at 16,000 pages.
+CHECKPOINT_IDLE_ROWS = 2_000
+
+
+class Job(msgspec.Struct):
+    """What one caller waits for."""
+
+    future: asyncio.Future[Any]
+    lane: Lane
+    operation: Operation[Any] | None = None
+    batch: Batch | None = None
+    items: list[Any] = []
+
+    @property
+    def rows(self) -> int:
+        return max(1, len(self.items))
+
+
+class SqliteWriter:
+    """Queues jobs and runs them, transaction after transaction, on one connection."""
+
+    def __init__(self, link: Link, crash: Callable[[BaseException], None]) -> None:
+        self._link = link
+        self._crash = crash
+        self._lanes: dict[Lane, deque[Job]] = {lane: deque() for lane in Lane}
+        self._wake = asyncio.Event()
+        self._waiting_rows = 0
+        self._closing = False
+        self._broken: StoreError | None = None
+        self.commits = 0
+        self._rows_in_log = 0
+
+    @property
+    def waiting_rows(self) -> int:
+        """Rows in the queue: past a bound the door says 503."""
+        return self._waiting_rows
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether creates should be refused for now."""
+        return self._waiting_rows >= WAITING_MAX
+
+    async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
+        """Run one caller's operation; returns after the commit."""
+        return cast(T, await self._submit(Job(self._future(), lane, operation=operation)))
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
+        """Run a batch's operation over these items, with those of others; an item's own failure is its result."""
+        if not items:
+            return []
+        slices = [items[at : at + batch.rows_max] for at in range(0, len(items), batch.rows_max)]
+        jobs = [Job(self._future(), batch.lane, batch=batch, items=part) for part in slices]
+        results = await asyncio.gather(*(self._submit(job) for job in jobs))
+        return [one for part in results for one in part]
+
+    def _future(self) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().create_future()
+
+    def _submit(self, job: Job) -> asyncio.Future[Any]:
+        if self._broken is not None:
+            job.future.set_exception(self._broken)
+        elif self._closing:
+            job.future.set_exception(StoreError("The store is closing."))
+        else:
+            self._lanes[job.lane].append(job)
+            self._waiting_rows += job.rows
+            self._wake.set()
+        return job.future
+
+    async def run(self) -> None:
+        """Write until closed; what was queued before the close is still written."""
+        while True:
+            jobs = self._take()
+            if jobs:
+                await self._commit(jobs)
+                continue
+            if self._closing:
+                return
+            if self._rows_in_log > CHECKPOINT_IDLE_ROWS:
+                self._rows_in_log = 0
+                await self._link.call(_checkpoint)
+                continue
+            self._wake.clear()
+            await self._wake.wait()
+
+    def close(self) -> None:
+        """Take nothing more; `run` ends when the queue is empty."""
+        self._closing = True
+        self._wake.set()
+
+    def _take(self) -> list[Job]:
+        taken: list[Job] = []
+        for lane, waiting in self._lanes.items():
+            room = TURN_ROWS_MAX[lane]
+            while waiting and room > 0:
+                job = waiting.popleft()
+                room -= job.rows
+                taken.append(job)
+        return taken
+
+    async def _commit(self, jobs: list[Job]) -> None:
+        groups = _grouped(jobs)
+        try:
+            outcomes = await self._link.call(lambda raw: write_with(raw, lambda tx: _run(raw, tx, groups)))
+        except StoreError as error:
+            if isinstance(error, StoreBroken):
+                self._break(error, jobs)
+            else:
+                self._settle(jobs, [error] * len(jobs))
+        except Exception as error:  # noqa: BLE001 - a row's fault: found by halving, given to its caller
+            await self._halve(jobs, error)
+        else:
+            self.commits += 1
+            self._rows_in_log += sum(job.rows for job in jobs)
+            self._settle([job for group in groups for job in group], outcomes)
+
+    async def _halve(self, jobs: list[Job], error: Exception) -> None:
+        if len(jobs) > 1:
+            middle = len(jobs) // 2
+            await self._commit(jobs[:middle])
+            await self._commit(jobs[middle:])
+            return
+        job = jobs[0]
+        if job.batch is None or len(job.items) == 1:
+            log.warning("write_failed", batch=job.batch.name if job.batch else None, error=str(error))
+            self._settle(jobs, [[error] if job.batch else error])
+            return
+        middle = len(job.items) // 2
+        halves = [
+            Job(self._future(), job.lane, None, job.batch, part) for part in (job.items[:middle], job.items[middle:])
+        ]
+        self._waiting_rows += job.rows
+        for half in halves:
+            await self._commit([half])
+        failed = next((half.future.exception() for half in halves if half.future.exception()), None)
+        self._settle([job], [failed if failed else [one for half in halves for one in half.future.result()]])
+
+    def _settle(self, jobs: list[Job], outcomes: list[Any]) -> None:
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            self._waiting_rows -= job.rows
+            if job.future.done():
+                continue
+            if isinstance(outcome, BaseException):
+                job.future.set_exception(outcome)
+            else:
+                job.future.set_result(outcome)
+
+    def _break(self, error: StoreError, jobs: list[Job]) -> None:
+        """Nothing is known any more: refuse everything and end the process."""
+        self._broken = error
+        waiting = [job for lane in self._lanes.values() for job in lane]
+        for lane in self._lanes.values():
+            lane.clear()
+        self._settle(jobs + waiting, [error] * (len(jobs) + len(waiting)))
+        self._crash(error)
+
+
+def _grouped(jobs: list[Job]) -> list[list[Job]]:
+    """Jobs of one batch together, so that they are one statement; the order of lanes stays."""
+    groups: dict[object, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.batch.name if job.batch else id(job), []).append(job)
+    return list(groups.values())
+
+
+def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> list[Any]:
+    """Run every group in the open transaction; an outcome for each job, in the order of the groups."""
+    outcomes: list[Any] = []
+    for group in groups:
+        first = group[0]
+        if first.batch is None:
+            assert first.operation is not None
+            outcomes.append(in_savepoint(raw, first.operation))
+            continue
+        items = [item for job in group for item in job.items]
+        results = step(first.batch.operation(tx, items))
+        assert len(results) == len(items), f"{first.batch.name} must answer each item"
+        at = 0
+        for job in group:
+            outcomes.append(results[at : at + len(job.items)])
+            at += len(job.items)
+    return outcomes
+
+
+def _checkpoint(raw: RawConnection) -> None:
+    """Move what the log holds into the file, as far as no reader stands in the way."""
+    raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
