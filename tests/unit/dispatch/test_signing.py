@@ -1,0 +1,76 @@
+"""Signatures, with the reference implementation of Standard Webhooks as the oracle."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from tasktick.dispatch.signing import InvalidSecret, new_secret, parse_secret, sign
+
+SECRET = new_secret(bytes(range(32)))
+NOW_S = int(datetime.now(UTC).timestamp())
+
+
+def headers(signature: str, message_id: str = "tsk_1", timestamp_s: int = NOW_S) -> dict[str, str]:
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp_s),
+        "webhook-signature": signature,
+    }
+
+
+@given(st.dictionaries(st.text(), st.text() | st.integers()), st.binary(min_size=24, max_size=64))
+def test_the_reference_implementation_verifies_it(document: dict[str, object], key: bytes) -> None:
+    body = json.dumps(document)
+    signature = sign([key], "tsk_1", NOW_S, body.encode())
+    assert Webhook(new_secret(key)).verify(body, headers(signature)) == document
+
+
+def test_the_example_of_the_specification() -> None:
+    key = parse_secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    signature = sign([key], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b'{"test": 2432232314}')
+    assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_old_and_new_secret_both_verify() -> None:
+    other = new_secret(bytes(24))
+    signature = sign([parse_secret(SECRET), parse_secret(other)], "tsk_1", NOW_S, b"{}")
+    assert len(signature.split(" ")) == 2
+    for secret in (SECRET, other):
+        Webhook(secret).verify("{}", headers(signature))
+
+
+@pytest.mark.parametrize("change", ["body", "id", "timestamp", "secret"])
+def test_nothing_else_verifies(change: str) -> None:
+    signature = sign([parse_secret(SECRET)], "tsk_1", NOW_S, b"{}")
+    webhook = Webhook(new_secret(bytes(32)) if change == "secret" else SECRET)
+    message_id = "tsk_2" if change == "id" else "tsk_1"
+    timestamp_s = NOW_S + 1 if change == "timestamp" else NOW_S
+    with pytest.raises(WebhookVerificationError):
+        webhook.verify("[]" if change == "body" else "{}", headers(signature, message_id, timestamp_s))
+
+
+@given(st.binary(min_size=24, max_size=64))
+def test_a_secret_is_read_back(key: bytes) -> None:
+    assert parse_secret(new_secret(key)) == key
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "whsec_",
+        "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "whsec_AAAA",
+        "whsec_!!!",
+        "whsec_ä",
+        "whsec_" + "A" * 100,
+    ],
+)
+def test_what_is_no_secret_is_refused_without_being_quoted(text: str) -> None:
+    with pytest.raises(InvalidSecret) as refused:
+        parse_secret(text)
+    assert len(text) < 7 or text.removeprefix("whsec_") not in str(refused.value)
