@@ -1,0 +1,156 @@
+"""The headers of a request: what a caller may set, which of them are secret, and what we add. Pure.
+
+What the HTTP machinery must own (`Host`, lengths, `Connection` and the like) and what a receiver must
+be able to trust (`webhook-*`, `TaskTick-*`) no caller may set. Anything else that a caller sets stands
+in place of ours: an `Idempotency-Key` of its own, a content type, a `User-Agent`.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+from tasktick import __version__
+from tasktick.dispatch.signing import sign
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+HEADERS_MAX = 50
+HEADER_BYTES_MAX = 8_192
+SENT_AT_CACHE_MAX = 1_024
+
+Fault = tuple[str, str]
+Pairs = Iterable[tuple[str, str]]
+
+_FORBIDDEN_NAMES = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
+)
+_FORBIDDEN_PREFIXES = ("proxy-", "webhook-", "tasktick-")
+_SENSITIVE_NAMES = frozenset({"authorization", "cookie", "apikey", "key", "password", "secret", "token"})
+_SENSITIVE_ENDINGS = ("-key", "-token", "-secret", "-password")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_UNSENDABLE = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\ud800-\udfff]")
+_CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """What a receiver is told about the attempt. Ids are as clients see them (`tsk_…`, `sch_…`)."""
+
+    task_id: str
+    attempt: int
+    max_attempts: int
+    scheduled_at: int
+    fence: int
+    body: bytes = b""
+    body_kind: Literal["json", "text", "base64"] | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    schedule_id: str | None = None
+    traceparent: str | None = None
+
+
+def method_fault(method: str, pointer: str = "/target/method") -> Fault | None:
+    """What is wrong with a method, if anything."""
+    if method in METHODS:
+        return None
+    return pointer, f"The method must be one of {', '.join(sorted(METHODS))}."
+
+
+def header_faults(headers: Mapping[str, str] | Pairs, pointer: str = "/target/headers") -> list[Fault]:
+    """What is wrong with a caller's headers, each fault with a JSON pointer. Values are never quoted."""
+    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
+    if len(pairs) > HEADERS_MAX:
+        return [(pointer, f"A request has at most {HEADERS_MAX} headers of its own, not {len(pairs)}.")]
+    faults: list[Fault] = []
+    seen: set[str] = set()
+    for name, value in pairs:
+        detail = _name_fault(name) or _value_fault(value)
+        if detail is None and name.lower() in seen:
+            detail = "The header is given twice."
+        seen.add(name.lower())
+        if detail is not None:
+            faults.append((f"{pointer}/{_escaped(name)}", detail))
+    if sum(_wire_bytes(name) + _wire_bytes(value) + len(": \r\n") for name, value in pairs) > HEADER_BYTES_MAX:
+        faults.append((pointer, f"The headers come to more than {HEADER_BYTES_MAX} bytes."))
+    return faults
+
+
+def is_sensitive(name: str, extra_names: Collection[str] = ()) -> bool:
+    """Whether a header's value is a secret: by its name, or because the task names it."""
+    name = name.lower().replace("_", "-")
+    if name in _SENSITIVE_NAMES or name.endswith(_SENSITIVE_ENDINGS):
+        return True
+    return any(name == extra.lower().replace("_", "-") for extra in extra_names)
+
+
+def build(delivery: Delivery, secrets: Sequence[bytes], timestamp_s: int) -> list[tuple[str, str]]:
+    """The headers of one attempt, signed over the very bytes that are sent."""
+    task_id = delivery.task_id
+    headers = [
+        ("webhook-id", task_id),
+        ("webhook-timestamp", str(timestamp_s)),
+        ("webhook-signature", sign(secrets, task_id, timestamp_s, delivery.body)),
+        ("TaskTick-Attempt", str(delivery.attempt)),
+        ("TaskTick-Max-Attempts", str(delivery.max_attempts)),
+        ("TaskTick-Scheduled-At", _rfc3339(delivery.scheduled_at)),
+        ("TaskTick-Fence", str(delivery.fence)),
+    ]
+    if delivery.schedule_id is not None:
+        headers.append(("TaskTick-Schedule", delivery.schedule_id))
+    own = {name.lower() for name, _ in delivery.headers}
+    headers.extend((name, value) for name, value in _replaceable(delivery) if name.lower() not in own)
+    headers.extend(delivery.headers)
+    return headers
+
+
+def _replaceable(delivery: Delivery) -> list[tuple[str, str]]:
+    """What a caller may set in place of ours.
+
+    `Accept-Encoding` asks for bytes as they are, since a compressed answer is never inflated.
+    """
+    headers = [
+        ("Idempotency-Key", delivery.task_id),
+        ("User-Agent", f"TaskTick/{__version__}"),
+        ("Accept", "*/*"),
+        ("Accept-Encoding", "identity"),
+    ]
+    if delivery.traceparent is not None:
+        headers.append(("traceparent", delivery.traceparent))
+    content_type = _CONTENT_TYPES.get(delivery.body_kind or "")
+    if content_type is not None:
+        headers.append(("Content-Type", content_type))
+    return headers
+
+
+def _name_fault(name: str) -> str | None:
+    if _NAME.fullmatch(name) is None:
+        return "That is no header name."
+    lower = name.lower()
+    if lower in _FORBIDDEN_NAMES or lower.startswith(_FORBIDDEN_PREFIXES):
+        return "This header is set by the scheduler, never by a task."
+    return None
+
+
+def _value_fault(value: str) -> str | None:
+    if _UNSENDABLE.search(value) is not None:
+        return "A header's value has no line breaks or other control characters."
+    return None
+
+
+def _wire_bytes(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _escaped(name: str) -> str:
+    """A name as a token of a JSON pointer, bounded and printable."""
+    name = name.replace("~", "~0").replace("/", "~1")
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name[:100])
+
+
+@lru_cache(maxsize=SENT_AT_CACHE_MAX)
+def _rfc3339(instant_ms: int) -> str:
+    """An instant as clients read it. A burst shares its instant, hence the cache."""
+    instant = _EPOCH + timedelta(milliseconds=instant_ms)
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
