@@ -1,0 +1,230 @@
+"""The connection pool: every address judged as it is dialled, every answer bounded as it arrives.
+
+aiohttp's connector asks a socket factory for each address that it is about to dial, resolved or
+literal, so that is where the guard stands: between the judgement and the SYN there is nothing. The
+resolver in front of it only drops forbidden addresses early, so that a name with a permitted address
+beside a forbidden one still works and one without fails as what it is. A kept connection was judged
+when it was made, and leads where it led then.
+
+aiohttp bounds a header line, but neither all of an answer's headers, nor the interim answers before
+it, nor what chunk framing adds to a body; and it would take bytes that a receiver sends after an
+answer for the answer to the next request. `BoundedHandler` closes the connection in each case.
+"""
+
+import socket
+from asyncio import AbstractEventLoop, get_running_loop
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import ClientRequest, ClientTimeout, TCPConnector
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import AddrInfoType, Connection
+from aiohttp.http import RawResponseMessage
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.streams import StreamReader
+
+from tasktick.dispatch.guard import AddressPolicy, ForbiddenAddress, classify
+from tasktick.dispatch.outcome import BAD_RESPONSE, BODY_BYTES_MAX, HEADERS_TOO_LARGE, Failure
+
+if TYPE_CHECKING:
+    from aiohttp.tracing import Trace
+
+RESOLVED_MAX = 4
+RESOLVER_THREADS = 16
+INTERIM_MAX = 10
+HEAD_BYTES_MAX = 65_536
+ANSWER_BYTES_MAX = 1_048_576
+# Bytes given to the parser at once until the headers are complete: what 10 interim answers may cost.
+SLICE_BYTES = 4_096
+
+SocketFactory = Callable[[AddrInfoType], socket.socket]
+
+
+def guarded_socket_factory(policy: AddressPolicy) -> SocketFactory:
+    """A factory that gives no socket for an address that policy forbids."""
+    own_ports = policy.wildcard_ports()
+
+    def open_socket(info: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, where = info
+        host, port = where[0], where[1]
+        has_zone = len(where) > 3 and where[3] != 0
+        if has_zone or not classify(host, policy, port).permitted:
+            raise ForbiddenAddress
+        if port in own_ports and _is_this_machine(family, host):
+            raise ForbiddenAddress
+        return socket.socket(family, kind, protocol)
+
+    return open_socket
+
+
+def _is_this_machine(family: int, host: str) -> bool:
+    """Whether the address is one of this machine's: only those can be bound."""
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError:
+            return False
+        return True
+
+
+class SystemResolver(AbstractResolver):
+    """`getaddrinfo` in threads of its own: a slow name server holds up neither the loop nor its threads."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="resolver")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        lookup = partial(socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG)
+        infos = await get_running_loop().run_in_executor(self._threads, lookup)
+        return [
+            ResolveResult(hostname=host, host=str(where[0]), port=port, family=found, proto=protocol, flags=0)
+            for found, _, protocol, _, where in infos
+            if len(where) < 4 or where[3] == 0
+        ]
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class GuardedResolver(AbstractResolver):
+    """Drops forbidden addresses and keeps the first few of the rest; none left is `ForbiddenAddress`."""
+
+    def __init__(self, resolver: AbstractResolver, policy: AddressPolicy) -> None:
+        self._resolver = resolver
+        self._policy = policy
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await self._resolver.resolve(host, port, family)
+        permitted = [result for result in found if classify(result["host"], self._policy, port).permitted]
+        if not found:
+            raise OSError(None, "the name has no address")
+        if not permitted:
+            raise ForbiddenAddress
+        return permitted[:RESOLVED_MAX]
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+class BoundedHandler(ResponseHandler):
+    """The protocol of one connection, with bounds on what an answer may send."""
+
+    anomaly: Failure | None = None
+    _used = False
+    _is_complete = False
+    _has_head = False
+    _interim = 0
+    _received_bytes = 0
+
+    def begin(self) -> bool:
+        """Make ready for a request. False: something is left over from the last one; do not use it."""
+        if self._used and (self.should_close or self.anomaly is not None):
+            return False
+        self._used = True
+        self._is_complete = self._has_head = False
+        self._interim = self._received_bytes = 0
+        return True
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_complete:
+            if data:  # nothing was asked: it must not become the answer to what is asked next
+                self._give_up(BAD_RESPONSE)
+            return
+        start = 0
+        while not self._has_head and start < len(data):
+            piece = data[start : start + SLICE_BYTES]
+            start += len(piece)
+            self._take(piece)
+            if self.exception() is not None:
+                return
+        if start == 0:
+            self._take(data)
+        elif start < len(data):
+            self.data_received(data[start:])
+
+    def _take(self, data: bytes) -> None:
+        self._received_bytes += len(data)
+        if self._received_bytes > BODY_BYTES_MAX:  # the body may be over what is kept of it
+            self.force_close()
+        super().data_received(data)
+        if not self._has_head:
+            if self._received_bytes > HEAD_BYTES_MAX:
+                self._give_up(HEADERS_TOO_LARGE)
+        elif self._payload is None or self._payload.is_eof():
+            self._is_complete = True
+        elif self._received_bytes > ANSWER_BYTES_MAX:
+            self._give_up(BAD_RESPONSE)
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        if self.anomaly is not None:
+            return
+        code = data[0].code
+        if code >= 200 or code == 101:
+            self._has_head = True
+        else:
+            self._interim += 1
+            if self._interim > INTERIM_MAX:
+                self._give_up(BAD_RESPONSE)
+                return
+        super().feed_data(data, size)
+
+    def _give_up(self, anomaly: Failure) -> None:
+        """Drop the connection; an answer that is complete stays what it is."""
+        if not self._is_complete:
+            self.anomaly = self.anomaly or anomaly
+        if self.transport is not None:
+            self.transport.abort()
+        if not self._has_head:
+            self.set_exception(HttpProcessingError(message=anomaly.code))
+
+
+def _new_handler(loop: AbstractEventLoop) -> ResponseHandler:
+    return BoundedHandler(loop)
+
+
+class GuardedConnector(TCPConnector):
+    """The bounded pool. It tells `on_connected` of each connection handed out, before it is written to."""
+
+    def __init__(
+        self,
+        policy: AddressPolicy,
+        resolver: AbstractResolver,
+        on_connected: Callable[[BoundedHandler], None],
+        **options: Any,  # TCPConnector's own, typed there
+    ) -> None:
+        super().__init__(
+            resolver=GuardedResolver(resolver, policy),
+            socket_factory=guarded_socket_factory(policy),
+            limit_per_host=0,
+            **options,
+        )
+        self._factory = partial(_new_handler, loop=self._loop)
+        self._on_connected = on_connected
+
+    async def connect(
+        self,
+        req: ClientRequest,
+        traces: list["Trace"],
+        timeout: ClientTimeout,  # noqa: ASYNC109 # the signature is aiohttp's
+    ) -> Connection:
+        """A connection of the pool, or a new one."""
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            handler = connection.protocol
+            assert isinstance(handler, BoundedHandler)
+            if not handler.begin():
+                connection.close()
+                continue
+            try:
+                self._on_connected(handler)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
