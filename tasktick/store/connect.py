@@ -98,10 +98,15 @@ def is_constraint(error: BaseException) -> bool:
     return isinstance(error, sqlite3.IntegrityError)
 
 
-def raw_connection(path: Path, pragmas: tuple[str, ...] = ()) -> RawConnection:
+def raw_connection(path: Path, pragmas: tuple[str, ...] = (), *, read_only: bool = False) -> RawConnection:
     """A connection without a thread: for migrations of a file at rest, checks and simulations."""
-    raw: Any = sqlite3.connect(str(path), isolation_level=None, check_same_thread=False)
-    apply_pragmas(raw, pragmas)
+    name = f"file:{_escape(path)}?mode=ro" if read_only else str(path)
+    raw: Any = sqlite3.connect(name, uri=read_only, isolation_level=None, check_same_thread=False)
+    try:
+        apply_pragmas(raw, pragmas)
+    except BaseException:
+        raw.close()
+        raise
     return raw  # type: ignore[no-any-return] # pysqlite3 has no types
 
 

@@ -1,0 +1,194 @@
+"""Whether a store holds what it must: read-only, so it may run beside a daemon.
+
+Each check reads one snapshot and is judged by itself. A damaged page may make a check impossible: that
+check then fails with what the database said, and the others still run.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tasktick.errors import StoreError
+from tasktick.model.partition import ALL_PARTITIONS
+from tasktick.model.state import STORED
+from tasktick.store import counts, migrate
+from tasktick.store.connect import SQLITE_VERSION_TEXT, DatabaseError, RawConnection, raw_connection
+from tasktick.store.protocol import Transaction
+from tasktick.store.sqlite import READER_PRAGMAS, SqliteTransaction, read_with, step
+
+SHOWN_MAX = 3
+
+
+class Check(msgspec.Struct, frozen=True):
+    """What was looked at, and what was found."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All checks of one store."""
+
+    path: str
+    sqlite: str
+    ok: bool
+    checks: list[Check]
+
+
+class Faults(msgspec.Struct, frozen=True, array_like=True):
+    """How many rows break a rule, and one of them."""
+
+    rows: int
+    example: str | None
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A statement that counts what breaks a rule."""
+
+    name: str
+    query: str
+    holds: str
+    broken: str
+    parameters: dict[str, Any] = {}
+
+
+RULES = (
+    Rule(
+        "states",
+        "check_states",
+        "every state is known",
+        "in a state that is not known",
+        {"known": sorted(int(state) for state in STORED)},
+    ),
+    Rule("details", "check_details", "every task has its details", "without details"),
+    Rule("payloads", "check_payloads", "every task has the payload it names", "without the payload they name"),
+    Rule("running", "check_running", "every running task has a lease", "running without a lease"),
+    Rule("finished", "check_finished", "every finished task says when", "finished without a time"),
+    Rule("dead letters", "check_dead", "every dead task has its letter", "dead without a dead letter"),
+    Rule("orphans", "check_orphans", "every row belongs to a task", "of a task that is not there"),
+    Rule("keys", "check_keys", "every live key is that of an unfinished task", "that no unfinished task holds"),
+    Rule(
+        "partitions",
+        "check_partitions",
+        f"all {len(ALL_PARTITIONS)} partitions have a row",
+        "missing among the partitions",
+        {"partitions": len(ALL_PARTITIONS)},
+    ),
+)
+
+
+def check(path: Path, *, full: bool = False) -> Report:
+    """Look at everything. `full` also compares every index with its table, which reads the file many times over."""
+    if not path.is_file():
+        raise StoreError(f"There is no store at {path}. Name its folder with --data, or its file with --store.")
+    try:
+        raw = raw_connection(path, READER_PRAGMAS, read_only=True)
+    except DatabaseError as error:
+        return _report(path, [Check("pages", ok=False, detail=f"it cannot be opened: {error}")])
+    try:
+        return _report(path, [_tried(name, raw, look) for name, look in _looks(full=full)])
+    finally:
+        raw.close()
+
+
+def _report(path: Path, checks: list[Check]) -> Report:
+    return Report(str(path), SQLITE_VERSION_TEXT, all(one.ok for one in checks), checks)
+
+
+Look = Callable[[RawConnection], tuple[bool, str]]
+
+
+def _looks(*, full: bool) -> list[tuple[str, Look]]:
+    pages = "check_pages_full" if full else "check_pages_quick"
+    return [
+        ("pages", lambda raw: _pages(raw, pages)),
+        ("schema", _schema),
+        ("structure", _structure),
+        ("counts", _counts),
+        *((rule.name, _look_of(rule)) for rule in RULES),
+    ]
+
+
+def _tried(name: str, raw: RawConnection, look: Look) -> Check:
+    try:
+        ok, detail = look(raw)
+    except (DatabaseError, msgspec.MsgspecError, StoreError) as error:
+        ok, detail = False, f"it cannot be read: {error}"
+    return Check(name, ok, detail)
+
+
+def _pages(raw: RawConnection, query: str) -> tuple[bool, str]:
+    async def operation(tx: Transaction) -> list[str]:
+        return await tx.rows(query, str)
+
+    said = read_with(raw, operation)
+    return (True, "the file is sound") if said == ["ok"] else (False, _some(said))
+
+
+def _some(found: list[str]) -> str:
+    more = len(found) - SHOWN_MAX
+    return "; ".join(found[:SHOWN_MAX]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _schema(raw: RawConnection) -> tuple[bool, str]:
+    theirs = migrate.applied(raw)
+    if not theirs:
+        return False, "it has no schema: this is no TaskTick store"
+    todo = migrate.pending(migrate.available(), theirs)
+    at = f"version {theirs[-1].version}"
+    waiting = ", ".join(f"{one.version:04} {one.name}" for one in todo)
+    return True, f"{at}; to be applied at the next start: {waiting}" if todo else at
+
+
+def _structure(raw: RawConnection) -> tuple[bool, str]:
+    ours = {one.version for one in migrate.available()}
+    theirs = {one.version for one in migrate.applied(raw)}
+    if ours != theirs:
+        return True, "not compared: store and program are at different versions"
+    fresh = raw_connection(Path(":memory:"))
+    try:
+        migrate.migrate(fresh)
+        wanted, found = _objects(fresh), _objects(raw)
+    finally:
+        fresh.close()
+    wrong = [f"{kind} {name}" for kind, name in sorted(wanted) if found.get((kind, name)) != wanted[kind, name]]
+    return (False, "missing or changed: " + _some(wrong)) if wrong else (True, "every table and index is there")
+
+
+def _objects(raw: RawConnection) -> dict[tuple[str, str], str]:
+    rows = step(SqliteTransaction(raw).rows("check_structure", tuple[str, str, str]))
+    return {(kind, name): sql for kind, name, sql in rows}
+
+
+def _counts(raw: RawConnection) -> tuple[bool, str]:
+    async def operation(tx: Transaction) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        kept = {(one.tenant, one.state): one.tasks for one in await counts.read(tx, None)}
+        actual = {(one.tenant, one.state): one.tasks for one in await counts.actual(tx)}
+        return kept, actual
+
+    kept, actual = read_with(raw, operation)
+    wrong = [
+        f"{tenant} in state {state}: kept {kept.get((tenant, state), 0)}, there are {actual.get((tenant, state), 0)}"
+        for tenant, state in sorted(kept.keys() | actual.keys())
+        if state != counts.PURGED and kept.get((tenant, state), 0) != actual.get((tenant, state), 0)
+    ]
+    return (
+        (False, _some(wrong)) if wrong else (True, f"they agree with the {sum(actual.values())} tasks that are there")
+    )
+
+
+def _look_of(rule: Rule) -> Look:
+    async def operation(tx: Transaction) -> list[Faults]:
+        return await tx.rows(rule.query, Faults, **rule.parameters)
+
+    def look(raw: RawConnection) -> tuple[bool, str]:
+        faults = read_with(raw, operation)[0]
+        if not faults.rows:
+            return True, rule.holds
+        example = f", such as {faults.example}" if faults.example is not None else ""
+        return False, f"{faults.rows} {rule.broken}{example}"
+
+    return look

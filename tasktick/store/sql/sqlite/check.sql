@@ -1,0 +1,62 @@
+-- What must always hold, for `store check` alone. Each statement answers [how many break it, one of them].
+
+-- name: check_pages_quick
+SELECT json_group_array(quick_check) FROM pragma_quick_check;
+
+-- name: check_pages_full
+SELECT json_group_array(integrity_check) FROM pragma_integrity_check;
+
+-- name: check_structure
+SELECT json_group_array(json_array(type, name, sql)) FROM (
+    SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+    ORDER BY name
+);
+
+-- name: check_states
+SELECT json_array(json_array(count(*), min(id))) FROM tasks
+WHERE state NOT IN (SELECT value FROM json_each(:known));
+
+-- name: check_details
+SELECT json_array(json_array(count(*), min(t.id))) FROM tasks AS t
+WHERE NOT EXISTS (SELECT 1 FROM task_details AS d WHERE d.id = t.id AND d.tenant = t.tenant);
+
+-- name: check_payloads
+SELECT json_array(json_array(count(*), min(t.id))) FROM tasks AS t
+WHERE NOT EXISTS (
+    SELECT 1 FROM payloads AS p WHERE p.task_id = t.id AND p.version = t.payload_version AND json_valid(p.payload)
+);
+
+-- name: check_running
+SELECT json_array(json_array(count(*), min(t.id))) FROM tasks AS t
+WHERE t.state = 4 AND (
+    t.lease_until IS NULL OR t.node IS NULL OR t.fence = 0
+    OR NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.incarnation = t.incarnation)
+);
+
+-- name: check_finished
+SELECT json_array(json_array(count(*), min(id))) FROM tasks WHERE state >= 10 AND completed_at IS NULL;
+
+-- name: check_dead
+SELECT json_array(json_array(count(*), min(t.id))) FROM tasks AS t
+WHERE t.state = 11 AND NOT EXISTS (SELECT 1 FROM dead_letters AS l WHERE l.task_id = t.id);
+
+-- Rows of which the task is gone.
+-- name: check_orphans
+SELECT json_array(json_array(count(*), min(task_id))) FROM (
+    SELECT id AS task_id FROM task_details
+    UNION ALL SELECT task_id FROM payloads
+    UNION ALL SELECT task_id FROM attempts
+    UNION ALL SELECT task_id FROM dead_letters
+) AS part
+WHERE NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = part.task_id);
+
+-- name: check_keys
+SELECT json_array(json_array(count(*), min(n.name))) FROM names AS n
+WHERE n.kind = 'task' AND NOT EXISTS (
+    SELECT 1 FROM tasks AS t JOIN task_details AS d ON d.id = t.id
+    WHERE t.id = n.object_id AND t.tenant = n.tenant AND t.state < 10 AND d.key = n.name
+);
+
+-- name: check_partitions
+SELECT json_array(json_array(abs(count(*) - :partitions), NULL)) FROM leases
+WHERE partition_id >= 0 AND partition_id < :partitions;
