@@ -114,9 +114,9 @@ def load(
         _put(values, name, value)
     for name, value in _from_environment(environment or {}):
         _put(values, name, value)
-    for name, value in (flags or {}).items():
+    for dotted, value in (flags or {}).items():
         if value is not None and value != ():
-            _put(values, name.split("."), value)
+            _put(values, dotted.split("."), value)
     config = _convert(values)
     check(config)
     return config

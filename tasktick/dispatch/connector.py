@@ -40,6 +40,8 @@ ANSWER_BYTES_MAX = 1_048_576
 # Bytes given to the parser at once until the headers are complete: what 10 interim answers may cost.
 SLICE_BYTES = 4_096
 
+HEAD_END = b"\r\n\r\n"
+
 SocketFactory = Callable[[AddrInfoType], socket.socket]
 
 
@@ -122,6 +124,7 @@ class BoundedHandler(ResponseHandler):
     _has_head = False
     _interim = 0
     _received_bytes = 0
+    _last_bytes = b""
 
     def begin(self) -> bool:
         """Make ready for a request. False: something is left over from the last one; do not use it."""
@@ -130,6 +133,7 @@ class BoundedHandler(ResponseHandler):
         self._used = True
         self._is_complete = self._has_head = False
         self._interim = self._received_bytes = 0
+        self._last_bytes = b""
         return True
 
     def data_received(self, data: bytes) -> None:
@@ -139,15 +143,29 @@ class BoundedHandler(ResponseHandler):
             return
         start = 0
         while not self._has_head and start < len(data):
-            piece = data[start : start + SLICE_BYTES]
-            start += len(piece)
-            self._take(piece)
+            end = self._end_of_piece(data, start)
+            self._take(data[start:end])
+            start = end
             if self.exception() is not None:
                 return
         if start == 0:
             self._take(data)
         elif start < len(data):
             self.data_received(data[start:])
+
+    def _end_of_piece(self, data: bytes, start: int) -> int:
+        """Where to stop for now: after the first blank line, or after so many bytes.
+
+        The headers go to the parser apart from what follows them: it forgets an answer whose head comes
+        in one piece with a malformed body, and how a receiver's bytes are cut must not decide that.
+        """
+        seen = self._last_bytes + data[start : start + SLICE_BYTES]
+        found = seen.find(HEAD_END)
+        if found >= 0:
+            seen = seen[: found + len(HEAD_END)]
+        end = start + len(seen) - len(self._last_bytes)
+        self._last_bytes = b"" if found >= 0 else seen[1 - len(HEAD_END) :]
+        return end
 
     def _take(self, data: bytes) -> None:
         self._received_bytes += len(data)

@@ -156,6 +156,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False, array_like=True):
     expires_at: int | None
     picked_at: int
     epoch: int
+    priority: int
     schedule_id: str | None = None
 
     @property

@@ -43,6 +43,17 @@ class Links(msgspec.Struct, frozen=True):
     api_reader: Link
 
 
+class LinkReader:
+    """Reads on one connection."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def read(self, operation: Operation[T]) -> T:
+        """Run an operation in one snapshot of what is committed."""
+        return await self._link.call(lambda raw: read_with(raw, operation))
+
+
 class SqliteDatabase:
     """Reads and writes; what `write` returns is committed."""
 
@@ -64,11 +75,12 @@ class SqliteDatabase:
 
     async def read(self, operation: Operation[T]) -> T:
         """Run an operation that reads, for a client: it may take its time."""
-        return await self._links.api_reader.call(lambda raw: read_with(raw, operation))
+        return await LinkReader(self._links.api_reader).read(operation)
 
-    async def read_near(self, operation: Operation[T]) -> T:
-        """Run an operation that reads what is due: never behind a client's listing."""
-        return await self._links.near_reader.call(lambda raw: read_with(raw, operation))
+    @property
+    def near(self) -> "LinkReader":
+        """Reads what is due: never behind a client's listing."""
+        return LinkReader(self._links.near_reader)
 
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         """Run an operation and commit it."""

@@ -60,7 +60,10 @@ class Writer(Protocol):
 
 
 class Database(Reader, Writer, Protocol):
-    """Both."""
+    """Both; `near` reads what is due, never behind a client's listing."""
+
+    @property
+    def near(self) -> Reader: ...
 
 
 def only(rows: list[T]) -> T | None:

@@ -5,7 +5,7 @@
     t.id, t.tenant, t.queue, t.host, t.attempt, t.fence, t.claim_id, t.payload_version, t.run_at, t.due_at,
     t.wake_at, t.lease_until, t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted,
     t.interruptions, t.claimed_from, t.at_most_once, t.keyed, d.sla_ms, t.started_at, t.expires_at,
-    t.picked_at, t.epoch, d.schedule_id
+    t.picked_at, t.epoch, t.priority, d.schedule_id
 
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever.

@@ -1,0 +1,92 @@
+"""One attempt: from a claim and its payload to a request, and from its outcome to the task's next state."""
+
+import base64
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from tasktick.clock import Clock
+from tasktick.dispatch.outcome import Outcome, Request
+from tasktick.dispatch.request_headers import Delivery, build
+from tasktick.model.attempt import Answer, End, Failure, conclude, release
+from tasktick.model.ids import wire
+from tasktick.model.task import Claimed, Payload
+
+Unseal = Callable[[str, str], str]
+
+
+class Sender(Protocol):
+    """What sends: one request out, one outcome back."""
+
+    async def send(self, request: Request) -> Outcome: ...
+
+    def sweep(self, monotonic_ms: float) -> int: ...
+
+
+class Permit(msgspec.Struct, frozen=True):
+    """How long a claim permits to start, counted from before it was issued (RULES: two seconds)."""
+
+    claimed_monotonic_ms: float
+    start_delay_ms: int
+
+
+def body_of(payload: Payload) -> bytes:
+    """The bytes that are sent, signed and stored: one and the same."""
+    target = payload.target
+    if target.body_kind == "base64":
+        return base64.b64decode(target.body)
+    return target.body.encode()
+
+
+def request_for(
+    claimed: Claimed, payload: Payload, secrets: Sequence[bytes], unseal: Unseal, clock: Clock, permit: Permit
+) -> Request:
+    """The request of this attempt; its deadlines are on the monotonic clock."""
+    target = payload.target
+    body = body_of(payload)
+    headers = dict(target.headers)
+    for name, sealed in target.sealed_headers.items():
+        headers[name] = unseal(sealed, name)
+    delivery = Delivery(
+        task_id=wire("tsk", claimed.id),
+        attempt=claimed.attempt,
+        max_attempts=claimed.max_attempts,
+        scheduled_at=claimed.run_at,
+        fence=claimed.fence,
+        body=body,
+        body_kind=target.body_kind,
+        headers=tuple(headers.items()),
+        schedule_id=wire("sch", claimed.schedule_id) if claimed.schedule_id is not None else None,
+        traceparent=payload.traceparent,
+    )
+    return Request(
+        method=target.method,
+        url=target.url,
+        headers=build(delivery, secrets, clock.now_ms() // 1_000),
+        body=body,
+        deadline_ms=clock.monotonic_ms() + target.timeout_ms,
+        start_by_ms=permit.claimed_monotonic_ms + permit.start_delay_ms,
+    )
+
+
+def end_of(claimed: Claimed, payload: Payload, outcome: Outcome, *, started_at: int, node: str, random: Random) -> End:
+    """What an outcome means for the task; a start that came too late is no attempt at all."""
+    completed_at = started_at + max(0, round(outcome.duration_ms))
+    if outcome.error_code == "too_late" and not outcome.byte_left:
+        return release(claimed, node, completed_at, sent=False)
+    failure = None
+    if outcome.error_code is not None and outcome.error_class is not None:
+        failure = Failure(outcome.error_class, outcome.error_code, outcome.detail)
+    answer = Answer(
+        started_at=started_at,
+        completed_at=completed_at,
+        status=outcome.status,
+        headers=tuple(outcome.headers),
+        body=outcome.body,
+        truncated=outcome.truncated,
+        failure=failure,
+        byte_left=outcome.byte_left,
+    )
+    return conclude(claimed, payload, answer, node, random)

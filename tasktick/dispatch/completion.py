@@ -1,0 +1,121 @@
+"""Makes outcomes durable: what ended while the last batch was being written is the next batch.
+
+Nothing here gives up: a full disk is waited for, with the outcomes in memory; a store that is broken stops
+the process, and the attempts are taken up as interrupted by the next one.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from tasktick import logs
+from tasktick.clock import Clock, wait_for_event
+from tasktick.dispatch.flight import Hands
+from tasktick.errors import StoreFull
+from tasktick.metrics import Metrics
+from tasktick.model.attempt import End
+from tasktick.model.state import State
+from tasktick.model.task import Due
+from tasktick.store.claims import Ended
+from tasktick.store.protocol import Batch, Writer
+
+log = logs.get("dispatch")
+
+BATCH_ROWS_MAX = 500
+BACKLOG_MAX = 5_000
+FULL_REST_MS = 500
+IDLE_MS = 1_000
+
+
+class Completion:
+    """The loop that writes ends."""
+
+    name = "completion"
+
+    def __init__(
+        self,
+        clock: Clock,
+        writer: Writer,
+        batch: Batch,
+        hands: Hands,
+        metrics: Metrics,
+        *,
+        retry_due: Callable[[Sequence[Due]], None],
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._clock = clock
+        self._writer = writer
+        self._batch = batch
+        self._hands = hands
+        self._metrics = metrics
+        self._retry_due = retry_due
+        self._waiting: list[End] = []
+        self._writing = 0
+        self._settled = asyncio.Event()
+
+    @property
+    def backlogged(self) -> bool:
+        """Whether claims should wait until ends are written."""
+        return len(self._waiting) >= BACKLOG_MAX
+
+    def add(self, end: End) -> None:
+        """Write this end with the next batch."""
+        self._waiting.append(end)
+        self.wake.set()
+
+    async def step(self) -> float:
+        """Write what waits."""
+        if not self._waiting:
+            return IDLE_MS
+        batch, self._waiting = self._waiting[:BATCH_ROWS_MAX], self._waiting[BATCH_ROWS_MAX:]
+        self._writing = len(batch)
+        try:
+            results = await self._writer.write_batch(self._batch, batch)
+        except StoreFull:
+            self._waiting[:0] = batch
+            log.warning("completion_waits_for_disk", waiting=len(self._waiting))
+            return FULL_REST_MS
+        except BaseException:
+            self._waiting[:0] = batch
+            raise
+        finally:
+            self._writing = 0
+        self._settle(batch, results)
+        return 0 if self._waiting else IDLE_MS
+
+    def _settle(self, batch: list[End], results: Sequence[object]) -> None:
+        again: list[Due] = []
+        for end, result in zip(batch, results, strict=True):
+            claimed = end.claimed
+            self._hands.ended(claimed.id)
+            if isinstance(result, BaseException):
+                # The row cannot be written as it is; the sweeper takes the attempt up when its lease has passed.
+                log.error("attempt_end_failed", task=claimed.id, attempt=claimed.attempt, error=str(result))
+                self._metrics.events["attempt_end_failed"] += 1
+                continue
+            assert isinstance(result, Ended)
+            if result.state is None:
+                self._metrics.events["stale_write"] += 1
+                log.warning("attempt_end_stale", task=claimed.id, attempt=claimed.attempt, fence=claimed.fence)
+                continue
+            self._metrics.attempts[end.attempt.state if end.attempt is not None else "unclaimed"] += 1
+            if result.state in (State.RETRYING, State.SCHEDULED) and end.due_at is not None:
+                again.append(_due(end))
+            elif result.state is State.DEAD:
+                log.warning("task_dead", task=claimed.id, attempt=claimed.attempt, reason=end.reason)
+        if again:
+            self._retry_due(again)
+        if not self._waiting:
+            self._settled.set()
+
+    async def flush(self) -> None:
+        """Wait until every end that was added is written."""
+        while self._waiting or self._writing:
+            self._settled.clear()
+            self.wake.set()
+            await wait_for_event(self._settled, self._clock, IDLE_MS)
+
+
+def _due(end: End) -> Due:
+    claimed = end.claimed
+    assert end.due_at is not None
+    return Due(claimed.id, claimed.tenant, claimed.queue, claimed.host, claimed.priority, end.due_at, end.due_at)

@@ -1,0 +1,252 @@
+"""Takes what is ready, claims it in batches, sends it on time, and hands the outcome on.
+
+Life of an entry here: popped with its slots in hand; claimed (one guarded write for the whole batch); its
+payload read under the version that the claim returned; started at its millisecond, at most so many a turn
+of the loop; its slots given back with the answer; its end given to `completion`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+
+import msgspec
+
+from tasktick import logs
+from tasktick.clock import Clock, wait_for_event
+from tasktick.config import DispatchConfig
+from tasktick.dispatch.attempt import Permit, Sender, Unseal, end_of, request_for
+from tasktick.dispatch.completion import Completion
+from tasktick.dispatch.flight import Flight, Hands
+from tasktick.errors import StoreBroken, StoreError
+from tasktick.metrics import Metrics
+from tasktick.model.attempt import release
+from tasktick.model.task import Claimed, Due, Payload
+from tasktick.ready.queue import ReadyQueue
+from tasktick.service import Spawner
+from tasktick.store import claims, tasks
+from tasktick.store.protocol import Database, Lane
+
+log = logs.get("dispatch")
+
+IDLE_MS = 1_000
+CLAIMS_AT_ONCE = 2
+STORE_REST_MS = 500
+SWEEP_MS = 50
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who claims: the node, this start of it, and the epochs of the partitions that it owns."""
+
+    node: str
+    incarnation: str
+    epochs: dict[int, int]
+
+
+class Tools(msgspec.Struct, frozen=True):
+    """What an attempt needs besides its claim."""
+
+    clock: Clock
+    metrics: Metrics
+    sender: Sender
+    unseal: Unseal
+    signing_secrets: Callable[[str], Sequence[bytes]]
+    random: Random
+    spawn: Spawner
+    early_ms: int
+    # Told when nothing that is ready may go: a loader that had to stop can go on.
+    room_came_up: Callable[[], None]
+
+
+class Dispatcher:
+    """The loop from the ready queue to the network."""
+
+    name = "dispatcher"
+
+    def __init__(
+        self,
+        ready: ReadyQueue,
+        database: Database,
+        completion: Completion,
+        hands: Hands,
+        config: DispatchConfig,
+        identity: Identity,
+        tools: Tools,
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._clock = tools.clock
+        self._metrics = tools.metrics
+        self._ready = ready
+        self._database = database
+        self._completion = completion
+        self._hands = hands
+        self._config = config
+        self._identity = identity
+        self._tools = tools
+        self._early_ms = tools.early_ms
+        self._claims = 0
+        self._rest_until_ms = 0.0
+        self._stopping = False
+        self._idle = asyncio.Event()
+
+    async def step(self) -> float:
+        """Claim what may go now; how long until somebody should look again."""
+        if self._stopping or self._claims >= CLAIMS_AT_ONCE or self._completion.backlogged:
+            return IDLE_MS
+        rest_ms = self._rest_until_ms - self._clock.monotonic_ms()
+        if rest_ms > 0:
+            return rest_ms
+        now = self._clock.now_ms()
+        entries = self._ready.pop(self._config.claim_batch_max, now + self._early_ms)
+        if not entries:
+            self._tools.room_came_up()
+            upcoming = self._ready.next_wake_at()
+            return IDLE_MS if upcoming is None else min(max(upcoming - self._early_ms - now, 1), IDLE_MS)
+        self._claims += 1
+        self._hands.claiming(entry.id for entry in entries)
+        self._tools.spawn(self._claim_and_send(entries), "claim")
+        return 0
+
+    async def _claim_and_send(self, entries: list[Due]) -> None:
+        flights: list[Flight] = []
+        try:
+            flights = await self._claim(entries)
+        except StoreBroken:
+            raise
+        except StoreError as error:
+            log.warning("claim_failed", error=str(error), tasks=len(entries))
+            self._rest_until_ms = self._clock.monotonic_ms() + STORE_REST_MS
+        finally:
+            self._claims -= 1
+            ours = {flight.claimed.id for flight in flights}
+            self._hands.claimed((entry.id for entry in entries), flights)
+            for entry in entries:
+                if entry.id not in ours:
+                    self._ready.release(entry)
+            self.wake.set()
+        if flights:
+            await self._send(flights)
+
+    async def _claim(self, entries: list[Due]) -> list[Flight]:
+        """One guarded write for the batch. What does not come back was stale: moved, paused, or somebody else's."""
+        # Counted from before the claim is issued: what the store allows from its commit on, we end sooner.
+        claimed_monotonic_ms = self._clock.monotonic_ms()
+        request = claims.ClaimRequest(
+            node=self._identity.node,
+            incarnation=self._identity.incarnation,
+            epochs=self._identity.epochs,
+            claim_id=self._tools.random.getrandbits(62),
+            now=self._clock.now_ms(),
+            early_ms=self._early_ms,
+            start_delay_ms=self._config.start_delay_ms,
+            margin_ms=self._config.lease_margin_ms,
+        )
+        by_id = {entry.id: entry for entry in entries}
+        ids = sorted(by_id)
+        claimed = await self._database.write(lambda tx: claims.claim(tx, ids, request), Lane.FIRE)
+        self._metrics.events["claim_stale"] += len(entries) - len(claimed)
+        return [Flight(by_id[one.id], one, claimed_monotonic_ms) for one in claimed]
+
+    async def _send(self, flights: list[Flight]) -> None:
+        """Read the payloads of a claimed batch and start each attempt on time."""
+        keys = [(flight.claimed.id, flight.claimed.payload_version) for flight in flights]
+        stored = await self._database.near.read(lambda tx: tasks.payloads(tx, keys))
+        payloads = {one.task_id: one.payload for one in stored}
+        flights.sort(key=lambda flight: flight.claimed.wake_at)
+        started = 0
+        for flight in flights:
+            while (early_ms := flight.claimed.wake_at - self._clock.now_ms()) > 0:
+                # A clock that stepped back must not hold a claim past its permit: it is given back instead.
+                if early_ms > self._early_ms + self._config.start_delay_ms:
+                    break
+                started = 0
+                await self._clock.sleep_ms(early_ms)
+            if started >= self._config.sends_per_turn_max:
+                started = 0
+                await self._clock.sleep_ms(0)
+            started += 1
+            payload = payloads.get(flight.claimed.id)
+            if self._stopping or payload is None or flight.claimed.wake_at > self._clock.now_ms():
+                self._give_back(flight, sent=False)
+            else:
+                flight.task = self._tools.spawn(self._attempt(flight, payload), "attempt")
+
+    async def _attempt(self, flight: Flight, payload: Payload) -> None:
+        claimed, clock = flight.claimed, self._clock
+        permit = Permit(flight.claimed_monotonic_ms, self._config.start_delay_ms)
+        secrets = self._tools.signing_secrets(claimed.tenant)
+        request = request_for(claimed, payload, secrets, self._tools.unseal, clock, permit)
+        started_at = clock.now_ms()
+        flight.sent = True
+        try:
+            outcome = await self._tools.sender.send(request)
+        except asyncio.CancelledError:
+            self._give_back(flight, sent=True)
+            raise
+        end = end_of(
+            claimed,
+            payload,
+            outcome,
+            started_at=started_at,
+            node=self._identity.node,
+            random=self._tools.random,
+        )
+        self._give_slot_back(flight)
+        self._ready.limits.observe(claimed.host, outcome.duration_ms, outcome.error_class != "network")
+        self._measure(claimed, started_at, outcome.duration_ms)
+        self._completion.add(end)
+        self.wake.set()
+
+    def _measure(self, claimed: Claimed, started_at: int, request_ms: float) -> None:
+        metrics = self._metrics
+        metrics.fired.add(started_at)
+        metrics.lateness.add(max(0, started_at - claimed.due_at))
+        metrics.pickup.add(max(0, claimed.picked_at - claimed.due_at))
+        metrics.queue.add(max(0, started_at - max(claimed.picked_at, claimed.due_at)))
+        metrics.request.add(request_ms)
+
+    def _give_back(self, flight: Flight, *, sent: bool) -> None:
+        """End a claim without an outcome: nothing of it counts."""
+        self._give_slot_back(flight)
+        end = release(flight.claimed, self._identity.node, self._clock.now_ms(), sent=sent)
+        self._completion.add(end)
+        self._metrics.events["attempt_released" if sent else "claim_given_back"] += 1
+
+    def _give_slot_back(self, flight: Flight) -> None:
+        if flight.slot_held:
+            flight.slot_held = False
+            self._ready.release(flight.entry)
+        if self._stopping:
+            self._idle.set()
+
+    async def drain(self) -> None:
+        """Claim no more; give what is in flight until its deadline, then cut it; all ends are handed on."""
+        self._stopping = True
+        deadline_ms = self._clock.monotonic_ms() + self._config.grace_max_ms
+        while self._claims or any(flight.slot_held for flight in self._hands.flights()):
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+            if left_ms <= 0:
+                break
+            self._idle.clear()
+            await wait_for_event(self._idle, self._clock, min(left_ms, IDLE_MS))
+        cut = [flight.task for flight in self._hands.flights() if flight.task is not None and flight.slot_held]
+        for task in cut:
+            task.cancel()
+        if cut:
+            await asyncio.wait(cut)
+            log.warning("attempts_cut", attempts=len(cut))
+
+
+class Deadlines:
+    """The loop that ends requests past their deadline, for all of them at once."""
+
+    name = "deadlines"
+
+    def __init__(self, clock: Clock, sender: Sender) -> None:
+        self.wake = asyncio.Event()
+        self._clock = clock
+        self._sender = sender
+
+    async def step(self) -> float:
+        """Look once."""
+        self._sender.sweep(self._clock.monotonic_ms())
+        return SWEEP_MS

@@ -1,0 +1,61 @@
+"""What is in this node's hands: tasks being claimed, and attempts from their claim to their durable end."""
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from tasktick.model.task import Claimed, Due
+
+
+class Flight(msgspec.Struct):
+    """One attempt that we hold."""
+
+    entry: Due
+    claimed: Claimed
+    claimed_monotonic_ms: float
+    task: asyncio.Task[None] | None = None
+    sent: bool = False
+    slot_held: bool = True
+
+
+class Hands:
+    """The table of it; the sweeper leaves alone what is in here."""
+
+    def __init__(self) -> None:
+        self._claiming: set[str] = set()
+        self._flights: dict[str, Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def holds(self, task_id: str) -> bool:
+        """Whether the task is being claimed or sent from here."""
+        return task_id in self._flights or task_id in self._claiming
+
+    def ids(self) -> list[str]:
+        """The ids of attempts that we hold."""
+        return list(self._flights)
+
+    def flights(self) -> list[Flight]:
+        """The attempts that we hold."""
+        return list(self._flights.values())
+
+    def claiming(self, ids: Iterable[str]) -> None:
+        """These are on their way to a claim."""
+        self._claiming.update(ids)
+
+    def claimed(self, ids: Iterable[str], flights: Iterable[Flight]) -> None:
+        """The claim is settled: these are ours now."""
+        self._claiming.difference_update(ids)
+        for flight in flights:
+            self._flights[flight.claimed.id] = flight
+
+    def ended(self, task_id: str) -> None:
+        """The end of this attempt is durable, or was refused as stale."""
+        self._flights.pop(task_id, None)
+
+    @property
+    def unsettled_claims(self) -> int:
+        """Tasks whose claim has not come back."""
+        return len(self._claiming)

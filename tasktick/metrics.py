@@ -1,0 +1,133 @@
+"""Figures of the process: plain numbers that cost nothing to count, and a collector that shows them to Prometheus.
+
+Labels are few and fixed: never a tenant's name, an id or a URL. Histograms have buckets that grow by a
+fixed factor, so a percentile read from them is right within that factor.
+"""
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+
+import prometheus_client
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+_FACTOR = 1.15
+_BOUNDS_MS = tuple(0.25 * _FACTOR**power for power in range(130))
+_SHOWN_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
+RECENT_SECONDS = 300
+
+
+class Distribution:
+    """Durations in milliseconds, counted by bucket."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BOUNDS_MS) + 1)
+        self.total = 0
+        self.sum_ms = 0.0
+        self.max_ms = 0.0
+
+    def add(self, value_ms: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(_BOUNDS_MS, value_ms)] += 1
+        self.total += 1
+        self.sum_ms += value_ms
+        self.max_ms = max(self.max_ms, value_ms)
+
+    def percentile(self, part: float) -> float | None:
+        """The value that this part of all does not exceed, within a bucket; None if there is none."""
+        if not self.total:
+            return None
+        wanted = part * self.total
+        seen = 0
+        for at, count in enumerate(self.counts):
+            seen += count
+            if seen >= wanted and count:
+                return min(_BOUNDS_MS[at] if at < len(_BOUNDS_MS) else self.max_ms, self.max_ms)
+        return self.max_ms
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Buckets as Prometheus shows them, in seconds."""
+        found: list[tuple[str, float]] = []
+        for bound in _SHOWN_MS:
+            found.append((str(bound / 1_000), sum(self.counts[: bisect_left(_BOUNDS_MS, bound * 1.0001)])))
+        found.append(("+Inf", self.total))
+        return found
+
+
+class Rate:
+    """How often something happened of late, by the second."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[tuple[int, int]] = deque(maxlen=RECENT_SECONDS)
+        self.total = 0
+
+    def add(self, now_ms: int, count: int = 1) -> None:
+        """Count some, now."""
+        self.total += count
+        second = now_ms // 1_000
+        if self._seconds and self._seconds[-1][0] == second:
+            self._seconds[-1] = (second, self._seconds[-1][1] + count)
+        else:
+            self._seconds.append((second, count))
+
+    def per_second(self, now_ms: int, over_seconds: int = 60) -> float:
+        """The mean of the last whole seconds."""
+        this = now_ms // 1_000
+        return sum(count for second, count in self._seconds if this - over_seconds <= second < this) / over_seconds
+
+
+class Metrics:
+    """Everything that is counted."""
+
+    def __init__(self) -> None:
+        self.events: Counter[str] = Counter()
+        self.attempts: Counter[str] = Counter()
+        self.created = Rate()
+        self.fired = Rate()
+        self.lateness = Distribution()
+        self.pickup = Distribution()
+        self.queue = Distribution()
+        self.request = Distribution()
+        self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
+        self._registry = prometheus_client.CollectorRegistry()
+        self._registry.register(self)
+        prometheus_client.ProcessCollector(registry=self._registry)
+
+    def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Show what this returns whenever it is asked for."""
+        self.gauges[name] = (text, value)
+
+    def render(self) -> bytes:
+        """The page that Prometheus reads."""
+        page: bytes = prometheus_client.generate_latest(self._registry)
+        return page
+
+    def collect(self) -> Iterable[Metric]:
+        """The figures as Prometheus wants them."""
+        created = CounterMetricFamily("tasktick_tasks_created", "Tasks accepted.")
+        created.add_metric([], self.created.total)
+        yield created
+        attempts = CounterMetricFamily("tasktick_attempts", "Attempts that ended, by outcome.", labels=["outcome"])
+        for outcome, count in sorted(self.attempts.items()):
+            attempts.add_metric([outcome], count)
+        yield attempts
+        events = CounterMetricFamily("tasktick_events", "What happened, by name.", labels=["event"])
+        for event, count in sorted(self.events.items()):
+            events.add_metric([event], count)
+        yield events
+        for name, text, distribution in (
+            ("lateness", "From the time a first attempt was due to its start.", self.lateness),
+            ("pickup", "From the time an attempt was due to its claim.", self.pickup),
+            ("queue", "From the claim to the start.", self.queue),
+            ("request", "From the start to the answer.", self.request),
+        ):
+            yield HistogramMetricFamily(
+                f"tasktick_{name}_seconds",
+                text,
+                buckets=distribution.cumulative(),
+                sum_value=distribution.sum_ms / 1_000,
+            )
+        for name, (text, value) in self.gauges.items():
+            gauge = GaugeMetricFamily(f"tasktick_{name}", text)
+            gauge.add_metric([], value())
+            yield gauge

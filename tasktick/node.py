@@ -1,0 +1,187 @@
+"""A node: everything between the store and the network, put together, started in order and stopped in reverse.
+
+The edges (the API, signals, the supervisor) are `daemon`'s; a simulation runs this very class on a clock,
+a store connection and a sender of its own.
+
+Start: incarnation and leases, orphans of dead predecessors, completion, dispatcher, loader, ticker, sweeper,
+retention. Stop is the reverse: nothing more is picked up, what is in flight gets its grace, every end is
+written, the leases are given back.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from tasktick import logs
+from tasktick.clock import Clock
+from tasktick.config import Config
+from tasktick.dispatch.attempt import Sender, Unseal
+from tasktick.dispatch.completion import Completion
+from tasktick.dispatch.dispatcher import Deadlines, Dispatcher, Identity, Tools
+from tasktick.dispatch.flight import Hands
+from tasktick.metrics import Metrics
+from tasktick.model.ids import IdMaker
+from tasktick.model.partition import ALL_PARTITIONS
+from tasktick.model.task import TaskState
+from tasktick.ready.limits import Limits
+from tasktick.ready.queue import ReadyQueue
+from tasktick.scheduler.horizon import Horizon
+from tasktick.scheduler.intake import Intake
+from tasktick.scheduler.loader import Loader
+from tasktick.scheduler.retention import Retention
+from tasktick.scheduler.sweeper import Rescue, Sweeper
+from tasktick.scheduler.ticker import Ticker
+from tasktick.service import Services
+from tasktick.store import leases
+from tasktick.store.claims import end_batch
+from tasktick.store.protocol import Database
+
+log = logs.get("node")
+
+
+
+class World(msgspec.Struct, frozen=True):
+    """What a node stands on; a simulation brings its own."""
+
+    clock: Clock
+    random: Random
+    ids: IdMaker
+    database: Database
+    sender: Sender
+    unseal: Unseal
+    signing_secrets: Callable[[str], Sequence[bytes]]
+    services: Services
+    metrics: Metrics
+
+
+class Node:
+    """One process's share of the work: here, all of it."""
+
+    def __init__(self, config: Config, name: str, world: World) -> None:
+        self._config = config
+        self._world = world
+        self.name = name
+        self.incarnation = f"{world.random.getrandbits(64):016x}"
+        self.epochs: dict[int, int] = {}
+        self.hands = Hands()
+        scheduler = config.scheduler
+        limits = Limits(
+            in_flight_max=config.dispatch.in_flight_max,
+            host_min=min(64, config.dispatch.in_flight_per_host_max),
+            host_max=config.dispatch.in_flight_per_host_max,
+        )
+        self.ready = ReadyQueue(limits, scheduler.ready_max, scheduler.lane_max, step_ms=scheduler.priority_step_ms)
+        self.horizon = Horizon(world.clock.now_ms(), early_ms=scheduler.early_ms, near_ms=scheduler.near_ms)
+        self._end_batch = end_batch(world.ids)
+        self._build_loops()
+        self._show_gauges()
+
+    def _build_loops(self) -> None:
+        world, config = self._world, self._config
+        clock, database, metrics = world.clock, world.database, world.metrics
+        self.ticker = Ticker(
+            clock, self.horizon, self.ready, database.near, database, metrics, lambda: self.dispatcher.wake.set()
+        )
+        self.intake = Intake(clock, self.horizon, self.ready, self.ticker.wake.set)
+        self.loader = Loader(
+            clock,
+            self.horizon,
+            self.ready,
+            database.near,
+            config.scheduler,
+            ticker=self.ticker,
+            in_hand=self.hands.holds,
+        )
+        self.completion = Completion(clock, database, self._end_batch, self.hands, metrics, retry_due=self.intake.due)
+        tools = Tools(
+            clock=clock,
+            metrics=metrics,
+            sender=world.sender,
+            unseal=world.unseal,
+            signing_secrets=world.signing_secrets,
+            random=world.random,
+            spawn=world.services.spawn,
+            early_ms=config.scheduler.early_ms,
+            room_came_up=lambda: self.loader.room_came_up(),
+        )
+        identity = Identity(self.name, self.incarnation, self.epochs)
+        self.dispatcher = Dispatcher(
+            self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
+        )
+        self.deadlines = Deadlines(clock, world.sender)
+        rescue = Rescue(self._end_batch, self.name, world.random, self.hands.ids)
+        self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
+        self.retention = Retention(clock, database, config.store)
+
+    def _show_gauges(self) -> None:
+        metrics = self._world.metrics
+        metrics.gauge("timers", "Entries of the wheel.", lambda: len(self.horizon))
+        metrics.gauge("ready", "Tasks that are due and wait for their turn.", lambda: len(self.ready))
+        metrics.gauge("in_flight", "Attempts between their claim and their durable end.", lambda: len(self.hands))
+
+    async def start(self) -> None:
+        """Take the leases and begin; returns when the wheel is loaded."""
+        world, services = self._world, self._world.services
+        now = world.clock.now_ms()
+        await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now))
+        self.epochs.update(await world.database.write(lambda tx: leases.acquire(tx, self.incarnation)))
+        assert len(self.epochs) == len(ALL_PARTITIONS), "the lock on the store proves that nobody else has a lease"
+        services.on_stop("leases", self._give_leases_back)
+        orphans = await self.sweeper.rescue_orphans()
+        if orphans:
+            log.warning("orphans_rescued", attempts=orphans)
+        services.run_loop(self.completion)
+        services.on_stop("completion_flush", self.completion.flush)
+        services.run_loop(self.deadlines)
+        services.run_loop(self.dispatcher)
+        services.on_stop("drain", self.dispatcher.drain)
+        services.run_loop(self.loader)
+        loaded = asyncio.ensure_future(self.loader.loaded.wait())
+        await asyncio.wait({loaded, services.crashed}, return_when=asyncio.FIRST_COMPLETED)
+        if services.crashed.done():
+            loaded.cancel()
+            services.crashed.result()
+        services.run_loop(self.ticker)
+        services.run_loop(self.sweeper)
+        services.run_loop(self.retention)
+        log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))
+
+    async def _give_leases_back(self) -> None:
+        now = self._world.clock.now_ms()
+        await self._world.database.write(lambda tx: leases.end_node(tx, self.incarnation, now))
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the wheel knows what is due."""
+        return self.loader.loaded.is_set()
+
+    def written(self, states: Sequence[TaskState]) -> None:
+        """A hint from whoever has just committed these rows."""
+        self.intake.written(states)
+
+    def live_stats(self) -> dict[str, Any]:
+        """Figures of this process, for `GET /v1/stats`."""
+        world = self._world
+        metrics, now = world.metrics, world.clock.now_ms()
+        lateness = {
+            name: None if value is None else round(value / 1_000, 6)
+            for name, value in (
+                ("p50", metrics.lateness.percentile(0.5)),
+                ("p99", metrics.lateness.percentile(0.99)),
+                ("p99.9", metrics.lateness.percentile(0.999)),
+            )
+        }
+        return {
+            "node": self.name,
+            "lateness": lateness,
+            "rates": {
+                "created_per_second": round(metrics.created.per_second(now), 3),
+                "fired_per_second": round(metrics.fired.per_second(now), 3),
+            },
+            "in_flight": len(self.hands),
+            "ready": len(self.ready),
+            "timers": len(self.horizon),
+        }

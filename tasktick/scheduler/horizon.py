@@ -1,0 +1,69 @@
+"""The near future in memory: a wheel of ids and times, and the rows of what is due within seconds. Pure.
+
+`loaded_until` is how far the wheel knows the store: what is due later is left to the loader. What comes
+in through here is a hint and may be doubled; the wheel folds equal entries, the claim settles the rest.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from tasktick.model.task import Due, Timer
+from tasktick.wheel.wheel import Wheel
+
+NEAR_ROWS_MAX = 50_000
+
+
+class Horizon:
+    """What will be due, and when to look next. It comes out `early_ms` ahead, to be claimed and sent on time."""
+
+    def __init__(self, now: int, *, early_ms: int, near_ms: int) -> None:
+        self._wheel = Wheel(now)
+        self._near: dict[str, Due] = {}
+        self.early_ms = early_ms
+        self._near_ms = near_ms
+        self.loaded_until = now
+
+    def __len__(self) -> int:
+        return len(self._wheel)
+
+    def add(self, rows: Iterable[Due], now: int) -> int:
+        """Take in waiting tasks, as far as the wheel reaches; how many it took."""
+        near_until = now + self._near_ms
+        entries: list[tuple[int, int]] = []
+        for row in rows:
+            if row.wake_at > self.loaded_until and row.wake_at > near_until:
+                continue
+            known = self._near.get(row.id)
+            if known is not None and known.wake_at == row.wake_at:
+                continue
+            if row.wake_at <= near_until and len(self._near) < NEAR_ROWS_MAX:
+                self._near[row.id] = row
+            entries.append((row.wake_at - self.early_ms, int(row.id, 16)))
+        self._wheel.insert_many(entries)
+        return len(entries)
+
+    def add_timers(self, timers: Sequence[Timer]) -> None:
+        """Take in what the loader has read of the further future."""
+        early_ms = self.early_ms
+        self._wheel.insert_many((timer.wake_at - early_ms, int(timer.id, 16)) for timer in timers)
+
+    def forget(self, task_id: str) -> None:
+        """The task no longer waits, or waits for another time; its entry in the wheel comes out as nothing."""
+        self._near.pop(task_id, None)
+
+    def expire(self, now: int) -> tuple[list[Due], list[str]]:
+        """What is to be picked up now: the rows that are known, and the ids whose rows must be read."""
+        known: list[Due] = []
+        unknown: list[str] = []
+        for key in self._wheel.advance(now):
+            task_id = f"{key:032x}"
+            row = self._near.get(task_id)
+            if row is None:
+                unknown.append(task_id)
+            elif row.wake_at - self.early_ms <= now:
+                del self._near[task_id]
+                known.append(row)
+        return known, unknown
+
+    def next_look(self) -> int | None:
+        """When `expire` has something to do, at the earliest; None if nothing waits."""
+        return self._wheel.next_expiry()

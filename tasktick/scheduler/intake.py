@@ -1,0 +1,42 @@
+"""Hints from whoever has just written: a new task, a moved one, one that waits no more.
+
+A hint that is lost costs at most a round of the loader; so nothing here may fail a request.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tasktick.clock import Clock
+from tasktick.model.state import WAITING
+from tasktick.model.task import Due, TaskState, due_of
+from tasktick.ready.queue import ReadyQueue
+from tasktick.scheduler.horizon import Horizon
+
+
+class Intake:
+    """Takes hints into the horizon, and wakes the ticker when it has reason to look."""
+
+    def __init__(self, clock: Clock, horizon: Horizon, ready: ReadyQueue, wake_ticker: Callable[[], None]) -> None:
+        self._clock = clock
+        self._horizon = horizon
+        self._ready = ready
+        self._wake_ticker = wake_ticker
+
+    def written(self, states: Sequence[TaskState]) -> None:
+        """These rows were just committed as they are here."""
+        waiting: list[Due] = []
+        for state in states:
+            if state.state in WAITING:
+                self._forget(state.id)
+                waiting.append(due_of(state))
+            else:
+                self._forget(state.id)
+        self.due(waiting)
+
+    def due(self, rows: Sequence[Due]) -> None:
+        """These tasks wait, until these times."""
+        if rows and self._horizon.add(rows, self._clock.now_ms()):
+            self._wake_ticker()
+
+    def _forget(self, task_id: str) -> None:
+        self._horizon.forget(task_id)
+        self._ready.remove(task_id)

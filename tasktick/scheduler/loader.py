@@ -1,0 +1,128 @@
+"""Reads what is due from the store, window by window. What it reads is the truth; hints only make it sooner.
+
+Three readings. *Near*, each second: from half a minute ago to two seconds ahead, with the rows that the
+ready queue needs. *Far*: ids and times up to the horizon, as far as the wheel does not know the store yet.
+*Full*, each minute and at the start: everything overdue, with no lower bound; this one is the guarantee.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from tasktick import logs
+from tasktick.clock import Clock
+from tasktick.config import SchedulerConfig
+from tasktick.model.task import Due
+from tasktick.ready.queue import ReadyQueue
+from tasktick.scheduler.horizon import Horizon
+from tasktick.scheduler.ticker import Ticker
+from tasktick.store import due as due_store
+from tasktick.store.protocol import Reader
+
+log = logs.get("scheduler")
+
+PAGE_ROWS = 5_000
+
+
+class Loader:
+    """The loop that reads ahead."""
+
+    name = "loader"
+
+    def __init__(
+        self,
+        clock: Clock,
+        horizon: Horizon,
+        ready: ReadyQueue,
+        near: Reader,
+        config: SchedulerConfig,
+        *,
+        ticker: Ticker,
+        in_hand: Callable[[str], bool],
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._clock = clock
+        self._horizon = horizon
+        self._ready = ready
+        self._near = near
+        self._config = config
+        self._ticker = ticker
+        self._in_hand = in_hand
+        self._full_due_ms = 0.0
+        self._far_after: tuple[int, str] | None = None
+        self.loaded = asyncio.Event()
+
+    async def step(self) -> float:
+        """Read what is near, and what is further when it is time; how long to rest."""
+        if self._clock.monotonic_ms() >= self._full_due_ms:
+            await self._read_full()
+            self._full_due_ms = self._clock.monotonic_ms() + self._config.full_every_ms
+        now = self._clock.now_ms()
+        await self._read_near(now)
+        await self._read_far(now)
+        if not self.loaded.is_set():
+            log.info("loaded", timers=len(self._horizon), ready=len(self._ready))
+            self.loaded.set()
+        return self._config.near_every_ms
+
+    async def _read_near(self, now: int) -> None:
+        after, after_id = now - self._config.look_back_ms, ""
+        until = now + self._config.near_ms
+        while True:
+            rows = await self._page(after, after_id, until)
+            await self._take(rows, now)
+            if len(rows) < PAGE_ROWS or self._is_full():
+                return
+            after, after_id = rows[-1].wake_at, rows[-1].id
+
+    async def _read_full(self) -> None:
+        after, after_id = due_store.BEGINNING, ""
+        self._ticker.overflowed = False
+        while True:
+            now = self._clock.now_ms()
+            rows = await self._page(after, after_id, now)
+            await self._take(rows, now)
+            if len(rows) < PAGE_ROWS or self._is_full():
+                return
+            after, after_id = rows[-1].wake_at, rows[-1].id
+
+    async def _take(self, rows: list[Due], now: int) -> None:
+        """Overdue rows go to the ready queue, the others wait in the wheel; what is being sent is left alone."""
+        fresh = [row for row in rows if not self._in_hand(row.id)]
+        overdue = [row for row in fresh if row.wake_at <= now]
+        if overdue:
+            await self._ticker.push(overdue)
+        if len(overdue) < len(fresh) and self._horizon.add((row for row in fresh if row.wake_at > now), now):
+            self._ticker.wake.set()
+
+    async def _read_far(self, now: int) -> None:
+        """Read ids and times beyond what the wheel knows, up to the horizon or to as many as it may hold."""
+        horizon = now + self._config.horizon_ms
+        if self._horizon.loaded_until >= horizon:
+            return
+        after, after_id = max(self._horizon.loaded_until, now), "~"
+        while len(self._horizon) < self._config.timers_max:
+            at, at_id = after, after_id
+            timers = await self._near.read(
+                lambda tx, at=at, at_id=at_id: due_store.timers(tx, at, at_id, horizon, PAGE_ROWS)  # type: ignore[misc] # bound defaults
+            )
+            self._horizon.add_timers(timers)
+            if len(timers) < PAGE_ROWS:
+                self._horizon.loaded_until = horizon
+                break
+            after, after_id = timers[-1].wake_at, timers[-1].id
+            # The wheel knows everything before this instant; the rest of the instant comes with the next page.
+            self._horizon.loaded_until = max(self._horizon.loaded_until, after - 1)
+        self._ticker.wake.set()
+
+    async def _page(self, after: int, after_id: str, until: int) -> list[Due]:
+        return await self._near.read(lambda tx: due_store.between(tx, after, after_id, until, PAGE_ROWS))
+
+    def _is_full(self) -> bool:
+        """The ready queue took no more: what is left is read again when it has room."""
+        return self._ticker.overflowed and len(self._ready) >= self._config.ready_max
+
+    def room_came_up(self) -> None:
+        """The ready queue has emptied after it overflowed: read what did not fit."""
+        if self._ticker.overflowed:
+            self._full_due_ms = 0.0
+            self.wake.set()

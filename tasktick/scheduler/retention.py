@@ -1,0 +1,42 @@
+"""Removes what is old, a small batch at a time, when nobody waits for the writer."""
+
+import asyncio
+
+from tasktick import logs
+from tasktick.clock import Clock
+from tasktick.config import StoreConfig
+from tasktick.errors import StoreFull
+from tasktick.store import leases, retention
+from tasktick.store.protocol import Lane, Writer
+
+log = logs.get("scheduler")
+
+DAY_MS = 86_400_000
+IDLE_MS = 60_000
+BETWEEN_BATCHES_MS = 100
+
+
+class Retention:
+    """The loop that forgets."""
+
+    name = "retention"
+
+    def __init__(self, clock: Clock, writer: Writer, config: StoreConfig) -> None:
+        self.wake = asyncio.Event()
+        self._clock = clock
+        self._writer = writer
+        self._config = config
+
+    async def step(self) -> float:
+        """Remove one batch of each kind; rest for a minute when nothing is left."""
+        now, rows_max = self._clock.now_ms(), self._config.retention_batch_rows
+        before = now - self._config.retention_days * DAY_MS
+        try:
+            finished = await self._writer.write(lambda tx: retention.remove_finished(tx, before, rows_max), Lane.UPKEEP)
+            names = await self._writer.write(lambda tx: retention.remove_names(tx, now, rows_max), Lane.UPKEEP)
+            await self._writer.write(lambda tx: leases.forget_nodes(tx, before), Lane.UPKEEP)
+        except StoreFull:
+            return IDLE_MS
+        if finished or names:
+            log.debug("retention_removed", tasks=finished, names=names)
+        return BETWEEN_BATCHES_MS if max(finished, names) >= rows_max else IDLE_MS

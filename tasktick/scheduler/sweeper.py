@@ -1,0 +1,129 @@
+"""Takes up what was lost, and ends what is too late: attempts past their lease, tasks past their time to start.
+
+An attempt in its own node's hands is never touched: there the local deadline alone ends it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+
+import msgspec
+
+from tasktick import logs
+from tasktick.clock import Clock
+from tasktick.errors import StoreFull
+from tasktick.metrics import Metrics
+from tasktick.model import change
+from tasktick.model.attempt import End, interrupt
+from tasktick.model.retry import RetryPolicy
+from tasktick.model.state import State
+from tasktick.model.task import Claimed, TaskState
+from tasktick.scheduler.intake import Intake
+from tasktick.store import claims, tasks
+from tasktick.store import due as due_store
+from tasktick.store.protocol import Batch, Database, Lane, Transaction
+
+log = logs.get("scheduler")
+
+ROWS_MAX = 500
+
+
+class Rescue(msgspec.Struct, frozen=True):
+    """What ending somebody else's attempt takes."""
+
+    end_batch: Batch
+    node: str
+    random: Random
+    in_hand: Callable[[], Sequence[str]]
+
+
+class Sweeper:
+    """The loop that looks for what nobody ends."""
+
+    name = "sweeper"
+
+    def __init__(
+        self,
+        clock: Clock,
+        database: Database,
+        intake: Intake,
+        metrics: Metrics,
+        rescue: Rescue,
+        every_ms: int,
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._clock = clock
+        self._database = database
+        self._intake = intake
+        self._metrics = metrics
+        self._rescue = rescue
+        self._every_ms = every_ms
+
+    async def step(self) -> float:
+        """One round; no rest while there is more."""
+        try:
+            lost = await self.rescue()
+            late = await self.expire()
+        except StoreFull:
+            return self._every_ms
+        return 0 if max(lost, late) >= ROWS_MAX else self._every_ms
+
+    async def rescue_orphans(self) -> int:
+        """At the start: every attempt of a process that is proven dead; how many."""
+        total = 0
+        while rows := await self._database.read(lambda tx: claims.orphans(tx, ROWS_MAX)):
+            total += await self._interrupt(rows, lost=False)
+        return total
+
+    async def rescue(self) -> int:
+        """Attempts whose lease has passed; how many."""
+        now, own = self._clock.now_ms(), list(self._rescue.in_hand())
+        rows = await self._database.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX))
+        return await self._interrupt(rows, lost=True) if rows else 0
+
+    async def _interrupt(self, rows: list[Claimed], *, lost: bool) -> int:
+        ids = [row.id for row in rows]
+        stored = await self._database.read(lambda tx: tasks.latest_payloads(tx, ids))
+        policies = {one.task_id: one.payload.retry for one in stored}
+        now = self._clock.now_ms()
+        ends = [
+            interrupt(row, policies.get(row.id, RetryPolicy()), self._rescue.node, now, self._rescue.random, lost=lost)
+            for row in rows
+        ]
+        results = await self._database.write_batch(self._rescue.end_batch, ends)
+        self._report(ends, results)
+        states = await self._database.read(lambda tx: tasks.states(tx, ids))
+        self._intake.written(states)
+        return len(rows)
+
+    def _report(self, ends: list[End], results: list[object]) -> None:
+        for end, result in zip(ends, results, strict=True):
+            state = result.state if isinstance(result, claims.Ended) else None
+            if state is None:
+                self._metrics.events["stale_write"] += 1
+                continue
+            self._metrics.attempts[end.attempt.state if end.attempt else "released"] += 1
+            log.warning(
+                "attempt_interrupted",
+                task=end.claimed.id,
+                attempt=end.claimed.attempt,
+                state=State(state).word,
+                reason=end.reason,
+            )
+
+    async def expire(self) -> int:
+        """Tasks that were to start by a time that has passed; how many."""
+        now = self._clock.now_ms()
+        late = await self._database.read(lambda tx: due_store.expired(tx, now, ROWS_MAX))
+        if not late:
+            return 0
+
+        async def operation(tx: Transaction) -> list[TaskState]:
+            changes = [change.expire(state, now) for state in late]
+            done = set(await tasks.change(tx, changes))
+            return [one.after for one in changes if one.after.id in done]
+
+        expired = await self._database.write(operation, Lane.UPKEEP)
+        self._intake.written(expired)
+        self._metrics.events["task_expired"] += len(expired)
+        return len(late)

@@ -1,0 +1,108 @@
+"""Moves what has become due from the wheel to the ready queue, and sleeps until there is more.
+
+It sleeps on the monotonic clock and reads the wall clock again on waking and at least each second, so a
+step of the wall clock is seen within a second: forward, what became due fires; back, nothing fires twice.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from tasktick import logs
+from tasktick.clock import Clock
+from tasktick.metrics import Metrics
+from tasktick.model.task import Due
+from tasktick.ready.queue import Pushed, ReadyQueue
+from tasktick.scheduler.horizon import Horizon
+from tasktick.store import due as due_store
+from tasktick.store.protocol import Lane, Reader, Writer
+
+log = logs.get("scheduler")
+
+LOOK_AT_LEAST_MS = 1_000
+READ_ROWS_MAX = 1_000
+CLOCK_STEP_MS = 1_000
+PARK_MS = 5_000
+PARK_SPREAD_ROWS = 1_000
+
+
+class Ticker:
+    """The loop between the horizon and the ready queue."""
+
+    name = "ticker"
+
+    def __init__(
+        self,
+        clock: Clock,
+        horizon: Horizon,
+        ready: ReadyQueue,
+        near: Reader,
+        writer: Writer,
+        metrics: Metrics,
+        wake_dispatcher: Callable[[], None],
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._clock = clock
+        self._horizon = horizon
+        self._ready = ready
+        self._near = near
+        self._writer = writer
+        self._metrics = metrics
+        self._wake_dispatcher = wake_dispatcher
+        self._wall_minus_monotonic: float | None = None
+        # The ready queue was full: what did not fit is still in the store, for the loader to read again.
+        self.overflowed = False
+
+    async def step(self) -> float:
+        """Move what is due; how long until there is more."""
+        self._watch_clock()
+        known, unknown = self._horizon.expire(self._clock.now_ms())
+        if known:
+            await self.push(known)
+        for at in range(0, len(unknown), READ_ROWS_MAX):
+            await self._look_up(unknown[at : at + READ_ROWS_MAX])
+        upcoming = self._horizon.next_look()
+        if upcoming is None:
+            return LOOK_AT_LEAST_MS
+        return min(max(upcoming - self._clock.now_ms(), 0), LOOK_AT_LEAST_MS)
+
+    async def _look_up(self, ids: list[str]) -> None:
+        """Read the rows of these; those that were moved meanwhile wait for their new time."""
+        rows = await self._near.read(lambda tx: due_store.by_ids(tx, ids))
+        now = self._clock.now_ms()
+        await self.push([row for row in rows if row.wake_at - self._horizon.early_ms <= now])
+        self._horizon.add((row for row in rows if row.wake_at - self._horizon.early_ms > now), now)
+
+    async def push(self, rows: Sequence[Due]) -> None:
+        """Let these wait for their turn; those of a full lane are parked, those of a full queue read again later."""
+        parked: list[Due] = []
+        queued = False
+        for row in rows:
+            match self._ready.push(row):
+                case Pushed.QUEUED:
+                    queued = True
+                case Pushed.LANE_FULL:
+                    parked.append(row)
+                case Pushed.FULL:
+                    self.overflowed = True
+                case Pushed.DUPLICATE:
+                    pass
+        if queued:
+            self._wake_dispatcher()
+        if parked:
+            await self._park(parked)
+
+    async def _park(self, rows: Sequence[Due]) -> None:
+        """Look at these again later, spread out, so that they never fill the room of others."""
+        now = self._clock.now_ms()
+        times = {row.id: now + PARK_MS + at * PARK_MS // PARK_SPREAD_ROWS for at, row in enumerate(rows)}
+        await self._writer.write(lambda tx: due_store.park(tx, times), Lane.UPKEEP)
+        self._metrics.events["task_parked"] += len(times)
+
+    def _watch_clock(self) -> None:
+        offset = self._clock.now_ms() - self._clock.monotonic_ms()
+        if self._wall_minus_monotonic is not None:
+            step_ms = offset - self._wall_minus_monotonic
+            if abs(step_ms) > CLOCK_STEP_MS:
+                log.warning("clock_stepped", step_ms=round(step_ms))
+                self._metrics.events["clock_stepped"] += 1
+        self._wall_minus_monotonic = offset
