@@ -1,0 +1,57 @@
+"""Signing secrets in the store: sealed there, opened to sign and to be shown to who may see them."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from tasktick.access.vault import Vault, signing_context
+from tasktick.model.ids import IdMaker
+from tasktick.store import secrets as stored
+from tasktick.store.protocol import Database, Transaction
+from tasktick.store.rows import SecretRow
+
+# Each one adds a signature to every request.
+ACTIVE_MAX = 5
+
+
+class SigningSecret(msgspec.Struct, frozen=True):
+    """A signing secret in the clear."""
+
+    id: str
+    text: str
+    created_at: int
+    retired_at: int | None = None
+
+
+async def read(tx: Transaction, tenant: str, vault: Vault) -> list[SigningSecret]:
+    """A tenant's secrets, newest first, retired ones too."""
+    return [
+        SigningSecret(row.id, vault.open(row.sealed, signing_context(tenant, row.id)), row.created_at, row.retired_at)
+        for row in await stored.read(tx, tenant, stored.SIGNING)
+    ]
+
+
+async def active(database: Database, tenant: str, vault: Vault) -> list[str]:
+    """The secrets that sign a tenant's requests, newest first."""
+    found = await database.read(lambda tx: read(tx, tenant, vault))
+    return [secret.text for secret in found if secret.retired_at is None]
+
+
+async def add(tx: Transaction, tenant: str, vault: Vault, secret: SigningSecret) -> None:
+    """Keep a new secret, sealed."""
+    sealed = vault.seal(secret.text, signing_context(tenant, secret.id))
+    await stored.add(tx, SecretRow(secret.id, tenant, stored.SIGNING, sealed, secret.created_at))
+
+
+async def ensure(
+    database: Database, tenant: str, vault: Vault, ids: IdMaker, now_ms: int, make: Callable[[], str]
+) -> bool:
+    """Make a tenant's first secret if it has none; whether it was made now. Two that race make one."""
+
+    async def operation(tx: Transaction) -> bool:
+        if any(row.retired_at is None for row in await stored.read(tx, tenant, stored.SIGNING)):
+            return False
+        await add(tx, tenant, vault, SigningSecret(ids.new(now_ms, 0), make(), now_ms))
+        return True
+
+    return await database.write(operation)
