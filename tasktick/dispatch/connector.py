@@ -119,22 +119,17 @@ class BoundedHandler(ResponseHandler):
     """The protocol of one connection, with bounds on what an answer may send."""
 
     anomaly: Failure | None = None
-    _used = False
     _is_complete = False
     _has_head = False
     _interim = 0
     _received_bytes = 0
     _last_bytes = b""
 
-    def begin(self) -> bool:
-        """Make ready for a request. False: something is left over from the last one; do not use it."""
-        if self._used and (self.should_close or self.anomaly is not None):
-            return False
-        self._used = True
+    def begin(self) -> None:
+        """Make ready for a request."""
         self._is_complete = self._has_head = False
         self._interim = self._received_bytes = 0
         self._last_bytes = b""
-        return True
 
     def data_received(self, data: bytes) -> None:
         if self._is_complete:
@@ -233,16 +228,13 @@ class GuardedConnector(TCPConnector):
         timeout: ClientTimeout,  # noqa: ASYNC109 # the signature is aiohttp's
     ) -> Connection:
         """A connection of the pool, or a new one."""
-        while True:
-            connection = await super().connect(req, traces, timeout)
-            handler = connection.protocol
-            assert isinstance(handler, BoundedHandler)
-            if not handler.begin():
-                connection.close()
-                continue
-            try:
-                self._on_connected(handler)
-            except BaseException:
-                connection.close()
-                raise
-            return connection
+        connection = await super().connect(req, traces, timeout)
+        handler = connection.protocol
+        assert isinstance(handler, BoundedHandler)
+        try:
+            self._on_connected(handler)
+        except BaseException:
+            connection.close()
+            raise
+        handler.begin()
+        return connection

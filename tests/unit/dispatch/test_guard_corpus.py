@@ -8,12 +8,12 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 
 import aiohttp
 import pytest
 
-from tasktick.dispatch.connector import guarded_socket_factory
+from tasktick.dispatch.connector import RESOLVED_MAX, GuardedResolver, guarded_socket_factory
 from tasktick.dispatch.guard import FORBIDDEN, AddressPolicy, ForbiddenAddress, TargetRefused, judge_url
 from tests.fakes.receivers import Receiver, honest
 from tests.fakes.sending import LOOPBACK, NOTHING_ALLOWED, FakeResolver, request, sending
@@ -210,13 +210,27 @@ async def test_the_daemons_own_endpoints_are_refused_at_connect(listen: str) -> 
 
 
 def test_listening_everywhere_refuses_this_machines_other_addresses_too() -> None:
-    own = [info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None) if ip_address(info[4][0]).is_private]
-    factory = guarded_socket_factory(AddressPolicy.of(["0.0.0.0/0", "::/0"], [("0.0.0.0", 8080)]))
-    for address in [*own, "127.0.0.5"]:
-        family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("10.255.255.1", 9))  # sends nothing; says which address would
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        own = probe.getsockname()[0]
+    factory = guarded_socket_factory(AddressPolicy.of(["0.0.0.0/0"], [("::", 8080)]))
+    for address in (own, "127.0.0.5"):
         with pytest.raises(ForbiddenAddress):
-            factory((family, socket.SOCK_STREAM, 0, "", (address, 8080)))
-    factory((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("10.255.255.1", 8080))).close()
+            factory((socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, 8080)))
+    for endpoint in ((own, 8081), ("10.255.255.1", 8080)):
+        factory((socket.AF_INET, socket.SOCK_STREAM, 0, "", endpoint)).close()
+
+
+async def test_the_resolver_keeps_the_first_few_permitted_addresses() -> None:
+    public = [f"8.8.8.{n}" for n in range(9)]
+    known = {"mixed.example": ["::1", *public], "forbidden.example": ["127.0.0.1", "::1"]}
+    resolver = GuardedResolver(FakeResolver(known), NOTHING_ALLOWED)
+    assert [found["host"] for found in await resolver.resolve("mixed.example")] == public[:RESOLVED_MAX]
+    with pytest.raises(ForbiddenAddress):
+        await resolver.resolve("forbidden.example")
 
 
 async def test_proxies_of_the_environment_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
