@@ -1,0 +1,1 @@
+"""The sender against receivers that mean harm, on real sockets."""
