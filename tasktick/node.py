@@ -8,8 +8,7 @@ retention. Stop is the reverse: nothing more is picked up, what is in flight get
 written, the leases are given back.
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -20,7 +19,7 @@ from tasktick.clock import Clock
 from tasktick.config import Config
 from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.completion import Completion
-from tasktick.dispatch.dispatcher import Deadlines, Dispatcher, Identity, Tools
+from tasktick.dispatch.dispatcher import Deadlines, Dispatcher, Identity, Signing, Tools
 from tasktick.dispatch.flight import Hands
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
@@ -42,7 +41,6 @@ from tasktick.store.protocol import Database
 log = logs.get("node")
 
 
-
 class World(msgspec.Struct, frozen=True):
     """What a node stands on; a simulation brings its own."""
 
@@ -52,7 +50,7 @@ class World(msgspec.Struct, frozen=True):
     database: Database
     sender: Sender
     unseal: Unseal
-    signing_secrets: Callable[[str], Sequence[bytes]]
+    signing: Signing
     services: Services
     metrics: Metrics
 
@@ -101,7 +99,7 @@ class Node:
             metrics=metrics,
             sender=world.sender,
             unseal=world.unseal,
-            signing_secrets=world.signing_secrets,
+            signing=world.signing,
             random=world.random,
             spawn=world.services.spawn,
             early_ms=config.scheduler.early_ms,
@@ -139,11 +137,7 @@ class Node:
         services.run_loop(self.dispatcher)
         services.on_stop("drain", self.dispatcher.drain)
         services.run_loop(self.loader)
-        loaded = asyncio.ensure_future(self.loader.loaded.wait())
-        await asyncio.wait({loaded, services.crashed}, return_when=asyncio.FIRST_COMPLETED)
-        if services.crashed.done():
-            loaded.cancel()
-            services.crashed.result()
+        await services.until(self.loader.loaded)
         services.run_loop(self.ticker)
         services.run_loop(self.sweeper)
         services.run_loop(self.retention)

@@ -16,8 +16,6 @@ from tasktick.errors import ServiceCrashed
 
 log = logs.get("service")
 
-STOP_TIMEOUT_MS = 10_000
-
 
 class Loop(Protocol):
     """A loop body: `wake` is set by hints, `step` works and returns how long to rest (ms)."""
@@ -90,6 +88,15 @@ class Services:
             crashed.__cause__ = error
             self._crash.set_exception(crashed)
             self._crash.exception()  # retrieved: an unwatched crash must not warn at exit
+
+    async def until(self, event: asyncio.Event) -> None:
+        """Wait for the event; a crash meanwhile is raised here."""
+        waiter = asyncio.ensure_future(event.wait())
+        futures: set[asyncio.Future[Any]] = {waiter, self._crash}
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        waiter.cancel()
+        if self._crash.done():
+            self._crash.result()
 
     @property
     def crashed(self) -> asyncio.Future[None]:

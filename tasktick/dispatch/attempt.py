@@ -1,7 +1,7 @@
 """One attempt: from a claim and its payload to a request, and from its outcome to the task's next state."""
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
@@ -10,11 +10,13 @@ import msgspec
 from tasktick.clock import Clock
 from tasktick.dispatch.outcome import Outcome, Request
 from tasktick.dispatch.request_headers import Delivery, build
+from tasktick.errors import TaskTickError
 from tasktick.model.attempt import Answer, End, Failure, conclude, release
 from tasktick.model.ids import wire
 from tasktick.model.task import Claimed, Payload
 
-Unseal = Callable[[str, str], str]
+# (tenant, sealed headers) to the headers as they are sent.
+Unseal = Callable[[str, Mapping[str, str]], dict[str, str]]
 
 
 class Sender(Protocol):
@@ -47,8 +49,8 @@ def request_for(
     target = payload.target
     body = body_of(payload)
     headers = dict(target.headers)
-    for name, sealed in target.sealed_headers.items():
-        headers[name] = unseal(sealed, name)
+    if target.sealed_headers:
+        headers |= unseal(claimed.tenant, target.sealed_headers)
     delivery = Delivery(
         task_id=wire("tsk", claimed.id),
         attempt=claimed.attempt,
@@ -68,6 +70,23 @@ def request_for(
         body=body,
         deadline_ms=clock.monotonic_ms() + target.timeout_ms,
         start_by_ms=permit.claimed_monotonic_ms + permit.start_delay_ms,
+    )
+
+
+def not_made(error: Exception, now_monotonic_ms: float) -> Outcome:
+    """The outcome of a request that could not even be made, such as one whose headers do not open."""
+    ours = isinstance(error, TaskTickError)
+    return Outcome(
+        status=None,
+        headers=[],
+        body=b"",
+        truncated=False,
+        error_code=error.code if isinstance(error, TaskTickError) else TaskTickError.code,
+        error_class="platform",
+        detail=str(error) if ours else "The request could not be made; the log says why.",
+        byte_left=False,
+        started_at_monotonic_ms=now_monotonic_ms,
+        duration_ms=0.0,
     )
 
 

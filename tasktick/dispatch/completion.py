@@ -23,6 +23,7 @@ log = logs.get("dispatch")
 BATCH_ROWS_MAX = 500
 BACKLOG_MAX = 5_000
 FULL_REST_MS = 500
+FLUSH_MAX_MS = 10_000
 IDLE_MS = 1_000
 
 
@@ -108,8 +109,12 @@ class Completion:
             self._settled.set()
 
     async def flush(self) -> None:
-        """Wait until every end that was added is written."""
+        """Wait until every end that was added is written; but not for ever, should the disk be full."""
+        give_up_ms = self._clock.monotonic_ms() + FLUSH_MAX_MS
         while self._waiting or self._writing:
+            if self._clock.monotonic_ms() > give_up_ms:
+                log.error("ends_not_written", attempts=len(self._waiting))
+                return
             self._settled.clear()
             self.wake.set()
             await wait_for_event(self._settled, self._clock, IDLE_MS)

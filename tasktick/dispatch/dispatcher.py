@@ -6,15 +6,16 @@ of the loop; its slots given back with the answer; its end given to `completion`
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
+from typing import Protocol
 
 import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock, wait_for_event
 from tasktick.config import DispatchConfig
-from tasktick.dispatch.attempt import Permit, Sender, Unseal, end_of, request_for
+from tasktick.dispatch.attempt import Permit, Sender, Unseal, end_of, not_made, request_for
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.flight import Flight, Hands
 from tasktick.errors import StoreBroken, StoreError
@@ -42,6 +43,14 @@ class Identity(msgspec.Struct, frozen=True):
     epochs: dict[int, int]
 
 
+class Signing(Protocol):
+    """The signing secrets of tenants: loaded by the batch, read by the attempt."""
+
+    async def load(self, tenants: Iterable[str]) -> None: ...
+
+    def of(self, tenant: str) -> Sequence[bytes]: ...
+
+
 class Tools(msgspec.Struct, frozen=True):
     """What an attempt needs besides its claim."""
 
@@ -49,7 +58,7 @@ class Tools(msgspec.Struct, frozen=True):
     metrics: Metrics
     sender: Sender
     unseal: Unseal
-    signing_secrets: Callable[[str], Sequence[bytes]]
+    signing: Signing
     random: Random
     spawn: Spawner
     early_ms: int
@@ -151,6 +160,7 @@ class Dispatcher:
         keys = [(flight.claimed.id, flight.claimed.payload_version) for flight in flights]
         stored = await self._database.near.read(lambda tx: tasks.payloads(tx, keys))
         payloads = {one.task_id: one.payload for one in stored}
+        await self._tools.signing.load({flight.claimed.tenant for flight in flights})
         flights.sort(key=lambda flight: flight.claimed.wake_at)
         started = 0
         for flight in flights:
@@ -173,14 +183,17 @@ class Dispatcher:
     async def _attempt(self, flight: Flight, payload: Payload) -> None:
         claimed, clock = flight.claimed, self._clock
         permit = Permit(flight.claimed_monotonic_ms, self._config.start_delay_ms)
-        secrets = self._tools.signing_secrets(claimed.tenant)
-        request = request_for(claimed, payload, secrets, self._tools.unseal, clock, permit)
         started_at = clock.now_ms()
-        flight.sent = True
         try:
+            secrets = self._tools.signing.of(claimed.tenant)
+            request = request_for(claimed, payload, secrets, self._tools.unseal, clock, permit)
+            flight.sent = True
             outcome = await self._tools.sender.send(request)
+        except Exception as error:  # noqa: BLE001 - one task that cannot be sent must not stop all the others
+            log.error("request_not_made", task=claimed.id, error=str(error), kind=type(error).__name__)
+            outcome = not_made(error, clock.monotonic_ms())
         except asyncio.CancelledError:
-            self._give_back(flight, sent=True)
+            self._give_back(flight, sent=flight.sent)
             raise
         end = end_of(
             claimed,

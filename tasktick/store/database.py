@@ -14,7 +14,7 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from tasktick import logs
-from tasktick.errors import StoreError, StoreLocked
+from tasktick.errors import ConfigError, StoreError, StoreLocked
 from tasktick.service import Spawner
 from tasktick.store.connect import (
     SAFE_SQLITE,
@@ -32,6 +32,7 @@ T = TypeVar("T")
 log = logs.get("store")
 
 FILE_NAME = "tasktick.db"
+URL_START = "sqlite:///"
 FOLDER_MODE = 0o700
 
 
@@ -123,6 +124,19 @@ async def open_sqlite(path: Path, spawn: Spawner, crash: Callable[[BaseException
     database = SqliteDatabase(Links(*links), crash)
     database.start(spawn, lock)
     return database
+
+
+def sqlite_path(url: str | None, data: Path) -> Path:
+    """Where the store is: `sqlite:///relative.db`, `sqlite:////absolute.db`, or the default in the data folder."""
+    if url is None:
+        return data / FILE_NAME
+    if url.startswith(("postgresql://", "postgres://")):
+        raise ConfigError("store.url: this version keeps its tasks in SQLite; PostgreSQL is not there yet.")
+    if not url.startswith(URL_START) or len(url) == len(URL_START):
+        raise ConfigError(
+            f"store.url: {url!r} is neither sqlite:///relative.db (from the working folder) nor sqlite:////absolute.db."
+        )
+    return Path(url.removeprefix(URL_START))
 
 
 def lock_file(path: Path) -> IO[str]:
