@@ -1,0 +1,181 @@
+"""A history put in order: what was asked for, sent, recorded and left, task by task. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from tests.chaos.history import (
+    Answered,
+    ApiDump,
+    AttemptLine,
+    Fault,
+    Hit,
+    Invoked,
+    Node,
+    Record,
+    Returned,
+    Run,
+    Secret,
+    SqlDump,
+    TaskLine,
+    Wanted,
+)
+
+FINISHED = frozenset({"succeeded", "dead", "cancelled", "expired", "skipped", "missed"})
+# A receiver and a death are seen by one loop, each as soon as it gets to it.
+SIGHT_SLACK_MS = 100
+FOR_EVER = 1 << 62
+
+
+class Call(msgspec.Struct):
+    """A call of a client and what came of it; None: it never heard."""
+
+    invoked: Invoked
+    returned: Returned | None = None
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.returned is not None and self.returned.outcome == "ok"
+
+    @property
+    def maybe(self) -> bool:
+        """It may have happened."""
+        return self.returned is None or self.returned.outcome == "info"
+
+
+class Send(msgspec.Struct):
+    """A request that a receiver read whole, and how it answered."""
+
+    hit: Hit
+    task_id: str
+    attempt: int
+    fence: int
+    answered: Answered | None = None
+
+    @property
+    def at(self) -> int:
+        return self.hit.at
+
+    @property
+    def ended_at(self) -> int:
+        """When the receiver was done with it; never, if the run ended first."""
+        return FOR_EVER if self.answered is None else self.answered.at
+
+    @property
+    def status(self) -> int | None:
+        return None if self.answered is None else self.answered.status
+
+    @property
+    def claim(self) -> tuple[str, int, int]:
+        return self.task_id, self.attempt, self.fence
+
+
+class Story:
+    """Everything by task, for the checks."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.run: Run | None = None
+        self.secrets: list[str] = []
+        self.calls: dict[int, Call] = {}
+        self.faults: list[Fault] = []
+        self.nodes: list[Node] = []
+        self.sql: SqlDump | None = None
+        self.api: ApiDump | None = None
+        self.malformed: list[Hit] = []
+        self._sends_by_hit: dict[int, Send] = {}
+        for record in records:
+            self._take(record)
+        self.sends: dict[str, list[Send]] = defaultdict(list)
+        for send in sorted(self._sends_by_hit.values(), key=lambda one: one.at):
+            self.sends[send.task_id].append(send)
+        self._read_calls()
+        self._read_end()
+
+    def _take(self, record: Record) -> None:
+        match record:
+            case Invoked():
+                self.calls[record.op] = Call(record)
+            case Returned():
+                self.calls[record.op].returned = record
+            case Hit():
+                self._take_hit(record)
+            case Answered():
+                if record.hit in self._sends_by_hit:
+                    self._sends_by_hit[record.hit].answered = record
+            case Fault():
+                self.faults.append(record)
+            case Node():
+                self.nodes.append(record)
+            case _:
+                self._take_frame(record)
+
+    def _take_frame(self, record: Run | Secret | SqlDump | ApiDump) -> None:
+        match record:
+            case Run():
+                self.run = record
+            case Secret():
+                self.secrets.append(record.secret)
+            case SqlDump():
+                self.sql = record
+            case ApiDump():
+                self.api = record
+
+    def _take_hit(self, hit: Hit) -> None:
+        task_id, attempt = hit.headers.get("webhook-id", ""), hit.headers.get("tasktick-attempt", "")
+        fence = hit.headers.get("tasktick-fence", "")
+        if task_id and attempt.isdecimal() and fence.isdecimal():
+            self._sends_by_hit[hit.hit] = Send(hit, task_id, int(attempt), int(fence))
+        else:
+            self.malformed.append(hit)
+
+    def _read_calls(self) -> None:
+        self.wanted: dict[str, Wanted] = {}
+        self.creates: dict[str, list[Call]] = defaultdict(list)  # by mark
+        self.acknowledged: dict[str, set[str]] = defaultdict(set)  # ids by mark
+        self.actions: dict[str, list[Call]] = defaultdict(list)  # by task
+        for call in self.calls.values():
+            for at, wanted in enumerate(call.invoked.wanted):
+                self.wanted[wanted.mark] = wanted
+                self.creates[wanted.mark].append(call)
+                if call.returned is not None and call.acknowledged and at < len(call.returned.ids):
+                    task_id = call.returned.ids[at]
+                    if task_id is not None:
+                        self.acknowledged[wanted.mark].add(task_id)
+            if call.invoked.task_id is not None:
+                self.actions[call.invoked.task_id].append(call)
+
+    def _read_end(self) -> None:
+        self.rows: dict[str, TaskLine] = {}
+        self.rows_by_mark: dict[str, list[TaskLine]] = defaultdict(list)
+        self.attempts: dict[str, list[AttemptLine]] = defaultdict(list)
+        self.attempt_by_claim: dict[tuple[str, int, int], AttemptLine] = {}
+        if self.sql is None:
+            return
+        for row in self.sql.tasks:
+            self.rows[row.id] = row
+            self.rows_by_mark[row.mark or ""].append(row)
+        for line in sorted(self.sql.attempts, key=lambda one: (one.task_id, one.attempt, one.fence)):
+            self.attempts[line.task_id].append(line)
+            self.attempt_by_claim[line.task_id, line.attempt, line.fence] = line
+
+    def wanted_of(self, task_id: str) -> Wanted | None:
+        """What was asked for under this id, as far as the row or a client's answer says."""
+        row = self.rows.get(task_id)
+        return self.wanted.get(row.mark or "") if row is not None else None
+
+    def calls_on(self, task_id: str, action: str) -> list[Call]:
+        """Calls of this kind on a task that happened, or may have."""
+        found = (call for call in self.actions.get(task_id, ()) if call.invoked.action == action)
+        return [call for call in found if call.acknowledged or call.maybe]
+
+    def line_of(self, send: Send) -> AttemptLine | None:
+        """The recorded attempt that this request was."""
+        return self.attempt_by_claim.get(send.claim)
+
+    def fault_between(self, first_ms: int, last_ms: int) -> Fault | None:
+        """A fault that ended a process, or held it, between two instants."""
+        for fault in self.faults:
+            if fault.end >= first_ms - SIGHT_SLACK_MS and fault.at <= last_ms:
+                return fault
+        return None

@@ -1,0 +1,1 @@
+"""The checker of the chaos suites, against histories made by hand."""
