@@ -15,7 +15,7 @@ from tasktick.ready.queue import Pushed, ReadyQueue
 
 TENANTS = ("ada", "bob", "cleo")
 QUEUES = ("mail", "bill")
-HOSTS = ("one", "two", "three")
+HOSTS = ("one", "two")
 STEP_MS = 10
 LANE_MAX = 5
 READY_MAX = 30
@@ -113,7 +113,15 @@ class QueueAgainstModel(RuleBasedStateMachine):
             assert pushed is Pushed.QUEUED
             self.waiting[task_id] = entry
 
-    @rule(limit=st.integers(0, 12), passed_ms=st.integers(-15, 40))
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        dues=st.lists(st.tuples(st.sampled_from(QUEUES), st.sampled_from(HOSTS), st.integers(-90, 0)), max_size=9),
+    )
+    def push_many(self, tenant: str, dues: list[tuple[str, str, int]]) -> None:
+        for queue, host, due in dues:
+            self.push(tenant, queue, host, priority=0, due=due, wake=0, again=False)
+
+    @rule(limit=st.integers(0, 4), passed_ms=st.integers(-15, 40))
     def pop(self, limit: int, passed_ms: int) -> None:
         self.now_ms += passed_ms
         popped = self.queue.pop(limit, self.now_ms)

@@ -172,6 +172,38 @@ def test_something_more_urgent_moves_a_waiting_lane_up() -> None:
     assert ids(queue.pop(9, NOW)) == ["b"]
 
 
+def test_something_more_urgent_overtakes_a_lane_that_was_woken() -> None:
+    limits = Limits(host_min=1, host_max=1)
+    queue = ready(limits)
+    push(queue, entry("first"), entry("other", tenant="bob", host="two"))
+    first = next(one for one in queue.pop(9, NOW) if one.id == "first")
+    push(queue, entry("b", queue="b"), entry("c", queue="c", due_at=NOW + 1))
+    push(queue, *(entry(f"x{n}", tenant="bob", host=f"x{n}") for n in range(3)))
+    queue.release(first)
+    # The lane of "b" is woken, and Bob goes first.
+    assert ids(queue.pop(1, NOW)) == ["x0"]
+    push(queue, entry("urgent", queue="c", priority=0))
+    assert [task_id for task_id in ids(queue.pop(9, NOW)) if not task_id.startswith("x")] == ["urgent"]
+
+
+def test_a_lane_whose_first_was_removed_goes_by_its_next() -> None:
+    queue = ready()
+    push(queue, entry("a1", host="a"), entry("a9", host="a", due_at=NOW + 9), entry("b5", host="b", due_at=NOW + 5))
+    assert queue.remove("a1")
+    assert ids(queue.pop(9, NOW)) == ["b5", "a9"]
+
+
+def test_a_lane_in_line_whose_first_was_removed_goes_by_its_next() -> None:
+    queue = ready(Limits(host_min=1, host_max=1))
+    push(queue, entry("first"))
+    [first] = queue.pop(9, NOW)
+    push(queue, entry("a1", queue="a"), entry("a9", queue="a", due_at=NOW + 9))
+    push(queue, entry("b5", queue="b", due_at=NOW + 5))
+    assert queue.remove("a1")
+    queue.release(first)
+    assert ids(queue.pop(9, NOW)) == ["b5"]
+
+
 def test_nothing_goes_before_its_time() -> None:
     queue = ready()
     push(queue, entry("later", wake_at=NOW + 50, due_at=NOW - 9), entry("now"))
