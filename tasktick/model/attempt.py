@@ -19,7 +19,7 @@ AttemptState = Literal["succeeded", "failed", "interrupted", "lease_lost", "unkn
 ErrorClass = Literal["receiver", "network", "policy", "platform"]
 
 POISON_PUSH = 10
-NO_RETRY_CODES = frozenset({"forbidden_address"})
+NO_RETRY_CODES = frozenset({"forbidden_address", "bad_target"})
 CONTROL_HEADER = "tasktick-control"
 
 
@@ -106,7 +106,7 @@ def conclude(claimed: Claimed, payload: Payload, answer: Answer, node: str, rand
     first_started_at = claimed.started_at if claimed.started_at is not None else answer.started_at
     shared = {
         "started_at": first_started_at,
-        "sla_met": first_started_at <= claimed.run_at + claimed.sla_ms,
+        "sla_met": _sla_met(claimed, first_started_at),
         # An attempt that got an answer shows that the task does not kill who runs it.
         "interruptions": 0 if answer.status is not None else claimed.interruptions,
         "uncounted": claimed.uncounted,
@@ -123,6 +123,11 @@ def conclude(claimed: Claimed, payload: Payload, answer: Answer, node: str, rand
     if claimed.expires_at is not None and due_at > claimed.expires_at and claimed.started_at is None:
         due_at = max(answer.completed_at, min(due_at, claimed.expires_at))
     return End(claimed, Event.RETRY_LATER, answer.completed_at, row, due_at=due_at, **shared)  # type: ignore[arg-type] # as above
+
+
+def _sla_met(claimed: Claimed, first_started_at: int | None) -> bool | None:
+    """Whether the first attempt started in time; None as long as none is known to have started."""
+    return None if first_started_at is None else first_started_at <= claimed.run_at + claimed.sla_ms
 
 
 def _why_not_again(claimed: Claimed, answer: Answer, failure: Failure) -> str | None:
@@ -191,6 +196,7 @@ def interrupt(claimed: Claimed, policy: RetryPolicy, node: str, now: int, random
         interruptions=interruptions,
         uncounted=claimed.uncounted + 1,
         started_at=claimed.started_at,
+        sla_met=_sla_met(claimed, claimed.started_at),
         new_fence=max(claimed.fence + 1, now),
         expired_by=now,
     )
@@ -226,6 +232,7 @@ def release(claimed: Claimed, node: str, now: int, *, sent: bool) -> End:
         interruptions=claimed.interruptions,
         uncounted=claimed.uncounted + (1 if sent else 0),
         started_at=claimed.started_at,
+        sla_met=_sla_met(claimed, claimed.started_at),
     )
 
 

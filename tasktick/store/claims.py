@@ -11,7 +11,7 @@ import msgspec
 
 from tasktick.model.attempt import AttemptRow, End
 from tasktick.model.ids import IdMaker, partition_of
-from tasktick.model.state import Event, State
+from tasktick.model.state import Event, State, after
 from tasktick.model.task import Claimed
 from tasktick.store.counts import Deltas
 from tasktick.store.protocol import Batch, Lane, Transaction
@@ -75,30 +75,25 @@ def end_batch(ids: IdMaker) -> Batch:
 
 async def end(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
     """End attempts: state, attempt row, dead letter and counts in one transaction."""
-    ordered = sorted(ends, key=lambda one: one.claimed.id)
-    faults = {
-        fault.id: fault for fault in await tx.rows("task_end_check", EndFault, rows=[_guard(one) for one in ordered])
-    }
-    seen: set[str] = set()
-    states: dict[int, State | None] = {}
-    valid: list[tuple[End, State]] = []
-    for one in ordered:
-        fault = faults.get(one.claimed.id)
-        stale = (fault is not None and not fault.live) or one.claimed.id in seen
-        state = None if stale else _after(one, cancel=fault is not None and fault.cancel)
-        states[id(one)] = state
-        seen.add(one.claimed.id)
-        if state is not None:
-            valid.append((one, state))
+    order = sorted(range(len(ends)), key=lambda at: ends[at].claimed.id)
+    rows = [_guard(ends[at]) for at in order]
+    faults = {fault.place: fault for fault in await tx.rows("task_end_check", EndFault, rows=rows)}
+    states: list[State | None] = [None] * len(ends)
+    valid: dict[str, tuple[End, State]] = {}
+    for place, at in enumerate(order):
+        one, fault = ends[at], faults.get(place)
+        if (fault is None or fault.live) and one.claimed.id not in valid:
+            state = states[at] = _after(one, cancel=fault is not None and fault.cancel)
+            valid[one.claimed.id] = one, state
     if valid:
-        await _write_ends(tx, valid, ids)
-    return [Ended(one.claimed.id, states[id(one)]) for one in ends]
+        await _write_ends(tx, list(valid.values()), ids)
+    return [Ended(one.claimed.id, state) for one, state in zip(ends, states, strict=True)]
 
 
 def _after(one: End, *, cancel: bool) -> State:
     """A task that was asked to cancel keeps a success; everything else becomes the cancellation."""
     if cancel and one.event is not Event.SUCCEED:
-        return State.CANCELLED
+        return after(Event.CANCEL_RUNNING, State.RUNNING)
     if one.event is Event.RELEASE and one.attempt is None and one.claimed.claimed_from == State.RETRYING:
         return State.RETRYING
     return one.state

@@ -88,9 +88,9 @@ class KeyRow(msgspec.Struct, frozen=True):
 
 
 class EndFault(msgspec.Struct, frozen=True, array_like=True):
-    """An attempt whose end is not plain: it is stale, or was asked to cancel."""
+    """The place in a list of ends of one that is not plain: it is stale, or was asked to cancel."""
 
-    id: str
+    place: int
     live: bool
     cancel: bool
 

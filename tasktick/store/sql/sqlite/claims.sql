@@ -31,11 +31,12 @@ SELECT json_group_array(json_array(
 FROM tasks AS t JOIN task_details AS d ON d.id = t.id
 WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state = 4 AND t.claim_id = :claim_id;
 
--- Which of these attempts may not simply end: their guard fails, or they were asked to cancel.
+-- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
+-- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
 -- name: task_end_check
-SELECT json_group_array(json_array(id, live, cancel)) FROM (
+SELECT json_group_array(json_array(place, live, cancel)) FROM (
     SELECT
-        row.value->>'id' AS id,
+        row.key AS place,
         t.id IS NOT NULL AS live,
         coalesce(t.cancel_requested, 0) AS cancel
     FROM json_each(:rows) AS row

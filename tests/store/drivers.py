@@ -1,0 +1,64 @@
+"""The databases that the behaviour suite runs on, and one that needs no event loop.
+
+A driver is an async context manager: given an empty folder it yields a store that is open, and closes it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tasktick.store.connect import RawConnection, raw_connection
+from tasktick.store.database import SqliteDatabase, open_sqlite
+from tasktick.store.migrate import migrate
+from tasktick.store.protocol import Batch, Database, Lane, Operation
+from tasktick.store.sqlite import WRITER_PRAGMAS, read_with, step, write_with
+
+T = TypeVar("T")
+Driver = Callable[[Path], AbstractAsyncContextManager[Database]]
+
+
+def spawn(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    """Start a loop that the test itself ends."""
+    return asyncio.create_task(work, name=name)
+
+
+def unexpected(error: BaseException) -> None:
+    """A store that breaks fails the test that did not mean to break it."""
+    raise AssertionError(f"the store broke: {error}")
+
+
+@asynccontextmanager
+async def sqlite(folder: Path) -> AsyncIterator[SqliteDatabase]:
+    """The embedded store as the daemon opens it."""
+    database = await open_sqlite(folder / "tasktick.db", spawn, unexpected)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+DRIVERS: dict[str, Driver] = {"sqlite": sqlite}
+
+
+class InlineDatabase:
+    """The real SQL on a connection in memory, in the caller's own thread: its coroutines never wait."""
+
+    def __init__(self, raw: RawConnection | None = None) -> None:
+        self.raw = raw or raw_connection(Path(":memory:"), WRITER_PRAGMAS)
+        migrate(self.raw)
+
+    @property
+    def near(self) -> "InlineDatabase":
+        return self
+
+    async def read(self, operation: Operation[T]) -> T:
+        return read_with(self.raw, operation)
+
+    async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
+        del lane
+        return write_with(self.raw, lambda tx: step(operation(tx)))
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
+        return await self.write(lambda tx: batch.operation(tx, items))
