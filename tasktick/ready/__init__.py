@@ -20,8 +20,8 @@ Invariants:
   free slot is never forgotten. When a `pop` returns nothing, nothing may be sent.
 - An entry is in the queue at most once, and leaves it once: popped or removed.
 - Nothing is popped before its `wake_at` by the instant given.
-- Memory is bounded: `ready_max` entries; what removed entries leave behind never outgrows the live ones
-  by more than a constant; lanes, tenants and gates go with their last entry, and of idle hosts the most
+- Memory is bounded: `ready_max` entries; what removed entries leave behind is at most as much again as
+  what lives, and a little; lanes, tenants and gates go with their last entry, and of idle hosts the most
   recent few thousand are remembered for what was learned about them.
 
 How it fails: `push` says no. `LANE_FULL`: park the task in the store for a while, so that fifty thousand

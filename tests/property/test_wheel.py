@@ -121,9 +121,7 @@ TestWheelAgainstList = pytest.mark.slow(WheelAgainstList.TestCase)
 
 @settings(max_examples=60, deadline=None)
 @given(start_ms=starts, entries=st.lists(st.tuples(spans, keys), max_size=60))
-def test_following_the_next_expiry_fires_each_at_its_own_instant(
-    start_ms: int, entries: list[tuple[int, int]]
-) -> None:
+def test_following_the_next_expiry_fires_each_at_its_own_instant(start_ms: int, entries: list[tuple[int, int]]) -> None:
     wheel = Wheel(start_ms)
     pairs = {(min(start_ms + span_ms, LAST_TICK), key) for span_ms, key in entries}
     wheel.insert_many(pairs)

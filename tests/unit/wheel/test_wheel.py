@@ -48,9 +48,7 @@ def test_what_is_due_already_is_due_at_once(due_ms: int) -> None:
 
 def test_keys_come_in_order_of_due_time_and_then_of_key() -> None:
     wheel = Wheel(NOW)
-    wheel.insert_many(
-        [(NOW + 300, 9), (NOW + 300, 3), (NOW + 70_000, 4), (NOW + 2, 2), (NOW - 9, 1), (NOW - 10, 0)]
-    )
+    wheel.insert_many([(NOW + 300, 9), (NOW + 300, 3), (NOW + 70_000, 4), (NOW + 2, 2), (NOW - 9, 1), (NOW - 10, 0)])
     assert wheel.advance(NOW + 70_000) == [0, 1, 2, 3, 9, 4]
 
 
