@@ -25,6 +25,11 @@ class Change(msgspec.Struct, frozen=True):
         """Whether the task's key may be used again."""
         return self.after.keyed and self.after.state in TERMINAL
 
+    @property
+    def takes_key(self) -> bool:
+        """Whether the task needs its key again, which it gave up when it ended."""
+        return self.after.keyed and self.before.state in TERMINAL and self.after.state not in TERMINAL
+
 
 def _change(event: Event, task: TaskState, now: int, **fields: Any) -> Change:
     state = after(event, task.state)

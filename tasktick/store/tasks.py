@@ -171,13 +171,17 @@ async def states(tx: Transaction, ids: list[str]) -> list[TaskState]:
 
 
 async def change(tx: Transaction, changes: list[Change]) -> list[str]:
-    """Write changes, each guarded by the version and state it was made from; the ids that were not stale."""
-    ordered = sorted(changes, key=lambda one: one.after.id)
-    rows = [_change_row(one) for one in ordered]
-    changed = await tx.run("task_change", rows=rows)
-    if changed != len(ordered):
-        now_there = {state.id: state.version for state in await states(tx, [one.after.id for one in ordered])}
-        ordered = [one for one in ordered if now_there.get(one.after.id) == one.before.version + 1]
+    """Write changes, each guarded by the version and state it was made from; the ids that were not stale.
+
+    A finished task that is taken up again takes its key again. If another has it by now, one alone is refused;
+    of several it is left out, as a stale one is.
+    """
+    ordered = await _fresh(tx, sorted(changes, key=lambda one: one.after.id))
+    ordered = await _with_keys(tx, ordered, alone=len(changes) == 1)
+    if not ordered:
+        return []
+    changed = await tx.run("task_change", rows=[_change_row(one) for one in ordered])
+    assert changed == len(ordered), "the guard was checked in this very transaction"
     freed = [one.after.id for one in ordered if one.frees_key]
     if freed:
         await tx.run("names_free", kind=names.TASK, ids=freed)
@@ -187,6 +191,28 @@ async def change(tx: Transaction, changes: list[Change]) -> list[str]:
             deltas.moved(one.after.tenant, one.before.state, one.after.state)
     await deltas.write(tx)
     return [one.after.id for one in ordered]
+
+
+async def _fresh(tx: Transaction, changes: list[Change]) -> list[Change]:
+    """Those made from the row that is there, one for each task."""
+    stale = set(await tx.rows("task_change_stale", int, rows=[_change_row(one) for one in changes]))
+    fresh: dict[str, Change] = {}
+    for place, one in enumerate(changes):
+        if place not in stale:
+            fresh.setdefault(one.after.id, one)
+    return list(fresh.values())
+
+
+async def _with_keys(tx: Transaction, changes: list[Change], *, alone: bool) -> list[Change]:
+    """Those that need no key, or got theirs again."""
+    wanted = [one.after.id for one in changes if one.takes_key]
+    if not wanted:
+        return changes
+    await tx.run("names_take_again", kind=names.TASK, ids=wanted)
+    without = set(wanted) - set(await tx.rows("names_held", str, kind=names.TASK, ids=wanted))
+    if without and alone:
+        raise Refused("key_taken", "Another unfinished task has taken the key of this one. Cancel that one first.")
+    return [one for one in changes if one.after.id not in without]
 
 
 def _change_row(one: Change) -> dict[str, Any]:

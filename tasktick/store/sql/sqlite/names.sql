@@ -29,3 +29,16 @@ DELETE FROM names WHERE kind = :kind AND object_id IN (SELECT value FROM json_ea
 DELETE FROM names WHERE (tenant, kind, name) IN (
     SELECT tenant, kind, name FROM names WHERE expires_at IS NOT NULL AND expires_at <= :now LIMIT :limit
 );
+
+-- The keys of finished tasks that are taken up again; a key that another has by now stays with it.
+-- name: names_take_again
+INSERT INTO names (tenant, kind, name, object_id, created_at)
+SELECT d.tenant, :kind, d.key, d.id, d.created_at
+FROM json_each(:ids) AS wanted JOIN task_details AS d ON d.id = wanted.value
+WHERE d.key IS NOT NULL
+ON CONFLICT (tenant, kind, name) DO NOTHING;
+
+-- name: names_held
+SELECT json_group_array(object_id) FROM (
+    SELECT object_id FROM names WHERE kind = :kind AND object_id IN (SELECT value FROM json_each(:ids))
+);

@@ -62,6 +62,16 @@ WHERE tasks.id = row.value->>'id'
     AND tasks.version = row.value->>'version'
     AND tasks.state = row.value->>'from_state';
 
+-- Which of these changes, by their place in the list, were made from a row that is no longer so.
+-- name: task_change_stale
+SELECT json_group_array(place) FROM (
+    SELECT row.key AS place
+    FROM json_each(:rows) AS row
+    LEFT JOIN tasks AS t
+        ON t.id = row.value->>'id' AND t.version = row.value->>'version' AND t.state = row.value->>'from_state'
+    WHERE t.id IS NULL
+);
+
 -- name: task_detail_change
 UPDATE task_details SET
     name = row.value->>'name', type = row.value->>'type', tags = row.value->>'tags',
