@@ -1,0 +1,82 @@
+"""Bugs planted on purpose. Each must be caught by its suite, else what the checker says is worth nothing."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tasktick.dispatch import webhook
+from tasktick.store import database, queries, sqlite, writer
+from tests.chaos.wrapping import swap
+
+UNSYNCED_S = 0.05
+
+
+def ack_before_commit() -> None:
+    """Answers go out while the transaction is still open."""
+
+    async def commit_later(self: writer.SqliteWriter, jobs: list[writer.Job]) -> None:
+        groups = writer._grouped(jobs)
+        loop = asyncio.get_running_loop()
+
+        def run(raw: Any) -> None:
+            raw.execute("BEGIN IMMEDIATE")
+            outcomes = writer._run(raw, sqlite.SqliteTransaction(raw), groups)
+            loop.call_soon_threadsafe(self._settle, [job for group in groups for job in group], outcomes)
+            time.sleep(UNSYNCED_S)
+            raw.execute("COMMIT")
+
+        await self._link.call(run)
+
+    swap(writer.SqliteWriter, "_commit", lambda _: commit_later)
+
+
+def rescue_by_id() -> None:
+    """Whatever is running is rescued, by its id alone: no lease, no fence, not even whose hands it is in."""
+    found = dict(queries.load("sqlite"))
+    found["task_expired_leases"] = _changed(
+        found["task_expired_leases"],
+        ("AND lease_until <= :now", "AND :now > 0"),
+        ("AND id NOT IN (SELECT value FROM json_each(:own))", "AND :own IS NOT NULL"),
+    )
+    guard = "AND t.fence = row.value->>'fence' AND t.claim_id = row.value->>'claim_id'"
+    found["task_end_check"] = _changed(found["task_end_check"], (guard, ""), ("row.value->>'expired_by' IS NULL", "1"))
+    guard = "AND tasks.fence = row.value->>'fence' AND tasks.claim_id = row.value->>'claim_id'"
+    found["task_end"] = _changed(found["task_end"], (guard, ""))
+    swap(sqlite, "load", lambda _: lambda dialect: found)
+
+
+def _changed(statements: tuple[str, ...], *changes: tuple[str, str]) -> tuple[str, ...]:
+    text = statements[-1]
+    for before, after in changes:
+        assert before in text, f"the bug cannot be planted: {before!r} is not there"
+        text = text.replace(before, after)
+    return (*statements[:-1], text)
+
+
+def synchronous_normal() -> None:
+    """A commit is not on disk when it returns."""
+    pragmas = tuple(one.replace("synchronous = FULL", "synchronous = NORMAL") for one in sqlite.WRITER_PRAGMAS)
+    assert pragmas != sqlite.WRITER_PRAGMAS, "the bug cannot be planted: it does not say FULL"
+    swap(database, "WRITER_PRAGMAS", lambda _: pragmas)
+
+
+def resend() -> None:
+    """The HTTP client writes a request a second time if a kept connection dies under it."""
+
+    def make(start: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        async def with_resend(self: Any) -> None:
+            await start(self)
+            self._session._retry_connection = True
+
+        return with_resend
+
+    swap(webhook.WebhookSender, "start", make)
+
+
+PLANTS: dict[str, Callable[[], None]] = {
+    "ack_before_commit": ack_before_commit,
+    "rescue_by_id": rescue_by_id,
+    "synchronous_normal": synchronous_normal,
+    "resend": resend,
+}

@@ -1,0 +1,161 @@
+"""The seams at which an armed process kills itself: labelled crash points, wrapped around the product from outside.
+
+Each seam is a function of the product by its name; if one is renamed, arming it fails loudly. A pass is one
+time that execution goes through a label, and the process is gone in the n-th.
+"""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from tasktick.dispatch import webhook
+from tasktick.store import migrate, sqlite, writer
+from tests.chaos.wrapping import swap
+
+LABELS = (
+    "before_commit",
+    "after_commit_before_ack",
+    "after_claim_before_send",
+    "after_first_byte",
+    "after_answer_before_end",
+    "before_end_commit",
+    "after_end_commit",
+    "during_checkpoint",
+    "during_migration",
+)
+ACKNOWLEDGED_BY = frozenset({"task_insert", "task_change", "task_delete"})
+CHECKPOINT_ROWS = 20
+FIRST_BYTE_S = 0.0005
+
+
+class Seams:
+    """Counts passes, and ends the process at the one that was asked for."""
+
+    def __init__(self, label: str, passes: int, seed: int) -> None:
+        assert label in LABELS, f"there is no crash point {label}"
+        self._label = label
+        self._left = passes
+        self._random = Random(seed)
+        self.queries: dict[int, Counter[str]] = defaultdict(Counter)
+
+    def passing(self, label: str) -> None:
+        """Execution goes through this label now."""
+        if label != self._label:
+            return
+        self._left -= 1
+        if self._left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def install(self) -> None:
+        """Wrap what the label needs."""
+        _note_queries(self)
+        _wrap_commits(self)
+        if self._label == "during_migration":
+            _wrap_migration(self)
+        if self._label == "during_checkpoint":
+            _wrap_checkpoint(self, self._random)
+        if self._label in {"after_first_byte", "after_answer_before_end"}:
+            _wrap_sender(self)
+
+
+def _note_queries(seams: Seams) -> None:
+    """Know which statements an open transaction has run."""
+
+    def make(last: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(self: Any, query: str, parameters: dict[str, Any]) -> Any:
+            seams.queries[id(self._raw)][query] += 1
+            return last(self, query, parameters)
+
+        return noting
+
+    swap(sqlite.SqliteTransaction, "_last", make)
+
+
+def _wrap_commits(seams: Seams) -> None:
+    def make(write_with: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(raw: Any, work: Callable[[Any], Any]) -> Any:
+            queries = seams.queries[id(raw)]
+            queries.clear()
+
+            def then(tx: Any) -> Any:
+                result = work(tx)
+                seams.passing("before_commit")
+                if queries["task_end"]:
+                    seams.passing("before_end_commit")
+                return result
+
+            result = write_with(raw, then)
+            _after_commit(seams, queries)
+            return result
+
+        return wrapped
+
+    swap(writer, "write_with", make)
+
+
+def _after_commit(seams: Seams, queries: Counter[str]) -> None:
+    if any(queries[name] for name in ACKNOWLEDGED_BY):
+        seams.passing("after_commit_before_ack")
+    if queries["task_claim"]:
+        seams.passing("after_claim_before_send")
+    if queries["task_end"]:
+        seams.passing("after_end_commit")
+
+
+def _wrap_migration(seams: Seams) -> None:
+    def make(statements: Callable[[str], list[str]]) -> Callable[[str], Iterator[str]]:
+        def one_by_one(text: str) -> Iterator[str]:
+            for statement in statements(text):
+                yield statement
+                seams.passing("during_migration")
+
+        return one_by_one
+
+    swap(migrate, "statements", make)
+
+
+def _wrap_checkpoint(seams: Seams, random: Random) -> None:
+    """Checkpoint often, and die somewhere in the middle of one."""
+
+    def make(checkpoint: Callable[[Any], None]) -> Callable[[Any], None]:
+        def watched(raw: Any) -> None:
+            after_s = random.uniform(0.0, 0.004)
+
+            def strike() -> None:
+                time.sleep(after_s)
+                seams.passing("during_checkpoint")
+
+            threading.Thread(target=strike, daemon=True).start()
+            checkpoint(raw)
+
+        return watched
+
+    swap(writer, "CHECKPOINT_IDLE_ROWS", lambda _: CHECKPOINT_ROWS)
+    swap(writer, "_checkpoint", make)
+
+
+def _wrap_sender(seams: Seams) -> None:
+    def make_connected(connected: Callable[..., None]) -> Callable[..., None]:
+        def then_die(self: Any, handler: Any) -> None:
+            connected(self, handler)
+            asyncio.get_running_loop().call_later(FIRST_BYTE_S, seams.passing, "after_first_byte")
+
+        return then_die
+
+    def make_send(send: Callable[..., Any]) -> Callable[..., Any]:
+        async def then_lose_it(self: Any, request: Any) -> Any:
+            outcome = await send(self, request)
+            if outcome.status is not None:
+                seams.passing("after_answer_before_end")
+            return outcome
+
+        return then_lose_it
+
+    swap(webhook._Exchange, "connected", make_connected)
+    swap(webhook.WebhookSender, "send", make_send)
