@@ -1,0 +1,360 @@
+"""The command line. Each command loads what it needs when it runs: `version` and `ctl` never load the daemon.
+
+Exit codes: 0 done, 1 it did not work, 2 wrong usage or wrong settings; `ctl` adds 3, unreachable.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from tasktick import __version__
+from tasktick.ctl.group import LazyGroup
+from tasktick.errors import ConfigError, TaskTickError
+
+if TYPE_CHECKING:
+    from tasktick.config import Config
+    from tasktick.store.migrate import Migration
+
+FAILED = 1
+WRONG_USAGE = 2
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+ONE_PROCESS = "This version keeps its tasks in SQLite, which one process writes"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Failed(click.ClickException):
+    """It did not work: a sentence for standard error."""
+
+    exit_code = FAILED
+
+
+class Misused(Failed):
+    """What was asked for, by flags or settings, cannot be."""
+
+    exit_code = WRONG_USAGE
+
+
+@click.group(
+    cls=LazyGroup, lazy={"ctl": "tasktick.ctl.group:group"}, context_settings=CONTEXT, invoke_without_command=False
+)
+@click.version_option(__version__, message="tasktick %(version)s")
+def cli() -> None:
+    """TaskTick, a durable scheduler: webhooks on the millisecond, nothing lost.
+
+    \b
+    Examples:
+      tasktick serve
+      tasktick ctl task add https://app.example/hook --in 10s
+    """
+
+
+def main() -> None:
+    """Where the program `tasktick` starts."""
+    cli(prog_name="tasktick")
+
+
+def store_options(command: Command) -> Command:
+    """How to say which store."""
+    flags = (
+        click.option("--store", "store_url", metavar="URL", help="sqlite:///relative.db or sqlite:////absolute.db."),
+        click.option("--data", metavar="DIR", help="The data folder.  [default: ./tasktick-data]"),
+        click.option(
+            "--config",
+            "file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            envvar="TASKTICK_CONFIG",
+            show_envvar=True,
+            help="The TOML file with the settings.",
+        ),
+    )
+    for flag in flags:
+        command = flag(command)
+    return command
+
+
+def load_config(file: Path | None, flags: dict[str, Any] | None = None, failure: type[Failed] = Misused) -> "Config":
+    """The settings, from the file, the environment and the flags."""
+    from tasktick import config
+
+    try:
+        return config.load(file, os.environ, flags)
+    except ConfigError as error:
+        raise failure(str(error)) from error
+
+
+def store_path(config: "Config") -> Path:
+    """The file that the settings name."""
+    from tasktick.store.database import sqlite_path
+
+    try:
+        return sqlite_path(config.store.url, Path(config.store.data))
+    except ConfigError as error:
+        raise Misused(str(error)) from error
+
+
+@cli.command()
+@store_options
+@click.option("--listen", metavar="HOST:PORT", help="Where clients reach it.  [default: 127.0.0.1:8080]")
+@click.option("--node", metavar="NAME", help="What this process is called.  [default: the host's name]")
+@click.option("--public", is_flag=True, default=None, help="Listen beyond this machine, if --listen says so.")
+@click.option(
+    "--allow-network",
+    "allow_networks",
+    metavar="CIDR",
+    multiple=True,
+    help="Let tasks call addresses in this network, such as 127.0.0.0/8 on a laptop; repeatable.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["json", "console"]),
+    help="How to log to standard error.  [default: console on a terminal, else json]",
+)
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[default: info]")
+@click.option("--processes", type=click.IntRange(1), hidden=True)
+@click.option("--gossip", hidden=True)
+@click.option("--join", multiple=True, hidden=True)
+def serve(file: Path | None, processes: int | None, gossip: str | None, join: tuple[str, ...], **given: Any) -> None:
+    """Run TaskTick.
+
+    With nothing else said, its data are in ./tasktick-data (the operator's key too, as operator.key) and it
+    listens on 127.0.0.1:8080. Every setting can stand in a TOML file ([server] listen = ...) or in the
+    environment (TASKTICK_SERVER__LISTEN); a flag wins over both.
+
+    \b
+    Examples:
+      tasktick serve
+      tasktick serve --allow-network 127.0.0.0/8
+      tasktick serve --config /etc/tasktick.toml --listen 0.0.0.0:8080 --public
+    """
+    _refuse_cluster(processes, gossip, join)
+    names = {"store_url": "store.url", "data": "store.data", "listen": "server.listen", "public": "server.public"}
+    names |= {"allow_networks": "dispatch.allow_networks", "log_format": "log.format", "log_level": "log.level"}
+    config = load_config(file, {names.get(name, name): value for name, value in given.items()})
+    store_path(config)
+    raise SystemExit(_run(config))
+
+
+def _refuse_cluster(processes: int | None, gossip: str | None, join: tuple[str, ...]) -> None:
+    if processes is not None and processes > 1:
+        raise Misused(f"--processes {processes}: {ONE_PROCESS}. Leave --processes out.")
+    if gossip is not None:
+        raise Misused(f"--gossip: {ONE_PROCESS}; there is nobody to gossip with. Leave --gossip out.")
+    if join:
+        raise Misused(f"--join: {ONE_PROCESS}; there is no cluster to join. Leave --join out.")
+
+
+def _run(config: "Config") -> int:
+    if sys.platform == "linux":
+        from uvloop import run
+    else:
+        from asyncio import run
+
+    from tasktick import logs
+    from tasktick.daemon import run_daemon
+
+    default = "console" if sys.stderr.isatty() else "json"
+    logs.configure(config.log.level, config.log.format or default)  # type: ignore[arg-type] # one of the two
+    work = run_daemon(config, announce=_announce)
+    try:
+        return run(work)
+    except ConfigError as error:
+        raise Misused(str(error)) from error
+    except TaskTickError as error:
+        raise Failed(str(error)) from error
+
+
+def _announce(text: str) -> None:
+    """What a person wants to know at the start. It may hold a key, which no log and no pipe is to keep."""
+    if sys.stdout.isatty():
+        click.echo(text)
+
+
+@cli.command("check-config")
+@click.argument("file", type=click.Path(path_type=Path))
+def check_config(file: Path) -> None:
+    """Check a configuration FILE.
+
+    It is read as `serve` would, with this environment. Prints the settings that are not the default, or what
+    is wrong with the first that is (exit code 1).
+
+    \b
+    Example:
+      tasktick check-config /etc/tasktick.toml
+    """
+    from tasktick.config import Config
+    from tasktick.daemon import check_listen
+    from tasktick.dispatch.guard import AddressPolicy
+    from tasktick.store.database import sqlite_path
+
+    config = load_config(file, failure=Failed)
+    try:
+        check_listen(config)
+        sqlite_path(config.store.url, Path(config.store.data))
+        AddressPolicy.of(config.dispatch.allow_networks, [])
+    except ConfigError as error:
+        raise Failed(str(error)) from error
+    except ValueError as error:
+        raise Failed(f"dispatch.allow_networks: {error}. Networks are written like 127.0.0.0/8.") from error
+    changed = _changed(config, Config())
+    click.echo(f"{file} is ok; {len(changed)} setting(s) are not the default.")
+    for name, value in changed:
+        click.echo(f"{name} = {msgspec.json.encode(value).decode()}")
+
+
+def _changed(section: msgspec.Struct, default: msgspec.Struct, prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name in section.__struct_fields__:
+        value, usual = getattr(section, name), getattr(default, name)
+        if isinstance(value, msgspec.Struct):
+            found += _changed(value, usual, f"{prefix}{name}.")
+        elif value != usual:
+            found.append((prefix + name, value))
+    return found
+
+
+@cli.command()
+@store_options
+@click.option("--check", "only_check", is_flag=True, help="Change nothing; exit code 1 if there is something to apply.")
+def migrate(file: Path | None, data: str | None, store_url: str | None, only_check: bool) -> None:
+    """Bring a stopped store up to date.
+
+    `serve` does the same at its start.
+
+    \b
+    Examples:
+      tasktick migrate --check
+      tasktick migrate --data /var/lib/tasktick
+    """
+    path = store_path(load_config(file, {"store.data": data, "store.url": store_url}))
+    if not path.is_file():
+        raise Failed(f"There is no store at {path}. `tasktick serve` makes one, or name it with --data or --store.")
+    steps = _steps(path, only_check=only_check)
+    if not steps:
+        click.echo(f"{path} is up to date.")
+        return
+    click.echo(f"{path}: {'would be applied' if only_check else 'applied'}:")
+    for step in steps:
+        click.echo(f"  {step.version:04} {step.name}")
+    if only_check:
+        click.get_current_context().exit(FAILED)
+
+
+def _steps(path: Path, *, only_check: bool) -> "list[Migration]":
+    from tasktick.store import migrate as migrations
+    from tasktick.store.connect import DatabaseError, raw_connection
+    from tasktick.store.database import lock_file
+    from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS
+
+    os.umask(0o077)
+    try:
+        if only_check:
+            raw = raw_connection(path, READER_PRAGMAS, read_only=True)
+            try:
+                return migrations.pending(migrations.available(), migrations.applied(raw))
+            finally:
+                raw.close()
+        with lock_file(path):
+            raw = raw_connection(path, WRITER_PRAGMAS)
+            try:
+                return migrations.migrate(raw)
+            finally:
+                raw.close()
+    except TaskTickError as error:
+        raise Failed(str(error)) from error
+    except DatabaseError as error:
+        raise Failed(f"The store {path} cannot be migrated: {error}. Run `tasktick store check`.") from error
+
+
+@cli.group()
+def store() -> None:
+    """Look into a store on disk."""
+
+
+@store.command("check")
+@store_options
+@click.option("--full", is_flag=True, help="Compare every index with its table too; slow on a large store.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
+def store_check(file: Path | None, data: str | None, store_url: str | None, full: bool, output: str) -> None:
+    """Check that a store holds what it must.
+
+    It is only read, and may be in use meanwhile. Exit code 1 if something is wrong.
+
+    \b
+    Examples:
+      tasktick store check
+      tasktick store check --data /var/lib/tasktick --full -o json
+    """
+    from tasktick.ctl import render
+    from tasktick.store.check import check
+
+    path = store_path(load_config(file, {"store.data": data, "store.url": store_url}))
+    try:
+        report = check(path, full=full)
+    except TaskTickError as error:
+        raise Failed(str(error)) from error
+    if output == "json":
+        click.echo(msgspec.json.encode(report).decode())
+    else:
+        rows = [(one.name, "ok" if one.ok else "FAULT", one.detail) for one in report.checks]
+        render.table(("check", "result", "detail"), rows, whole=("check", "result"))
+        if not report.ok:
+            render.say("This store is damaged. Stop TaskTick, keep a copy of the folder, and restore a backup.")
+    click.get_current_context().exit(0 if report.ok else FAILED)
+
+
+@cli.command()
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
+def version(output: str) -> None:
+    """Show the version of TaskTick and of what it stands on.
+
+    \b
+    Example:
+      tasktick version -o json
+    """
+    found = _versions()
+    if output == "json":
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    for name, text in found.items():
+        click.echo(f"{name:<10}{text}")
+
+
+def _versions() -> dict[str, str]:
+    import platform
+    from importlib import metadata
+
+    from tasktick.store.connect import SQLITE_VERSION_TEXT
+
+    def installed(package: str) -> str:
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return "not installed"
+
+    return {
+        "tasktick": __version__,
+        "python": platform.python_version(),
+        "sqlite": SQLITE_VERSION_TEXT,
+        "aiohttp": installed("aiohttp"),
+        "uvloop": installed("uvloop"),
+        "tzdata": _zones() or f"{installed('tzdata')} (package)",
+    }
+
+
+def _zones() -> str | None:
+    """The version of the system's time zones, which Python uses where they are there."""
+    import zoneinfo
+
+    for folder in map(Path, zoneinfo.TZPATH):
+        try:
+            with (folder / "tzdata.zi").open(encoding="ascii") as file:
+                return f"{file.readline().removeprefix('# version').strip()} (system)"
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None

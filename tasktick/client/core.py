@@ -1,0 +1,260 @@
+"""Builds requests and reads answers; pure, so that every way of sending shares it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+IDEMPOTENCY_KEY = "Idempotency-Key"
+JSON = "application/json"
+LIMIT_MAX = 1_000
+UNSENDABLE = frozenset(map(chr, [*range(0x20), 0x7F]))
+
+Value = str | int | bool
+Filters = Mapping[str, Value | Sequence[str] | None]
+
+
+class BadRequest(ValueError):
+    """This cannot be asked: a name or a URL is not one. Nothing was sent."""
+
+
+class Unreachable(Exception):
+    """The server did not answer, or what answered does not speak HTTP; what was asked may have been done."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url} cannot be reached: {why}")
+        self.url = url
+        self.why = why
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A field at fault."""
+
+    pointer: str = ""
+    detail: str = ""
+
+
+class Problem(Exception):
+    """The server refused: what its problem document (RFC 9457) says."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        faults: Sequence[Fault] = (),
+        request_id: str | None = None,
+        retry_after: str | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.faults = tuple(faults)
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+
+class Server(msgspec.Struct, frozen=True):
+    """Where the server is: an http or https URL, taken apart."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str = ""
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path}"
+
+
+def parse_server(url: str) -> Server:
+    """Take a server's URL apart, or say what is wrong with it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise BadRequest(f"{url!r} is no URL: {error}.") from error
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
+        raise BadRequest(f"{url!r} is no server: write it as http://HOST:PORT or https://HOST.")
+    if parts.username is not None or parts.query or parts.fragment or not UNSENDABLE.isdisjoint(url):
+        raise BadRequest(f"{url!r} is no server: a user, a query or a fragment has no place in it.")
+    return Server(parts.scheme, parts.hostname, port or DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/"))
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What to send: the path is relative to the server's."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    headers: dict[str, str] = {}
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether sending it twice does what sending it once does."""
+        return self.method == "GET" or IDEMPOTENCY_KEY in self.headers
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came back; header names are in lower case."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = {}
+
+    def json(self) -> Any:
+        """The body as values; raises `Problem` if it is no JSON."""
+        if not self.body:
+            return None
+        try:
+            return msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise _not_ours(self) from error
+
+
+def accepted(answer: Answer) -> Answer:
+    """The answer, if the server did what was asked; else raises its `Problem`."""
+    if 200 <= answer.status < 300:
+        return answer
+    raise _problem(answer)
+
+
+class _Document(msgspec.Struct):
+    title: str = ""
+    detail: str = ""
+    code: str = ""
+    request_id: str | None = None
+    errors: list[Fault] = []
+
+
+def _problem(answer: Answer) -> Problem:
+    try:
+        document = msgspec.json.decode(answer.body, type=_Document)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _not_ours(answer)
+    return Problem(
+        answer.status,
+        document.code or "unknown",
+        document.detail or document.title or f"The server answered {answer.status}.",
+        faults=document.errors,
+        request_id=document.request_id or answer.headers.get("x-request-id"),
+        retry_after=answer.headers.get("retry-after"),
+    )
+
+
+def _not_ours(answer: Answer) -> Problem:
+    where = answer.headers.get("location")
+    detail = f"The server answered {answer.status}, not as TaskTick does. Is the URL that of a TaskTick?"
+    if where is not None and 300 <= answer.status < 400:
+        detail = f"The server answered {answer.status} and points to {where}. Use that URL if you trust it."
+    return Problem(answer.status, "unknown", detail, request_id=answer.headers.get("x-request-id"))
+
+
+def headers_of(request: Request, key: str | None, tenant: str | None = None) -> dict[str, str]:
+    """Every header to send."""
+    headers = {"Accept": JSON, "User-Agent": "tasktick-client", **request.headers}
+    if request.body is not None:
+        headers["Content-Type"] = JSON
+    if key is not None:
+        headers["Authorization"] = f"Bearer {key}"
+    if tenant is not None:
+        headers["TaskTick-Tenant"] = tenant
+    return headers
+
+
+def _path(*names: str) -> str:
+    for name in names:
+        if name in {"", ".", ".."}:
+            raise BadRequest(f"{name!r} is no id; ids look like tsk_0190… or key:invoice-771.")
+    return "/v1/" + "/".join(quote(name, safe=":") for name in names)
+
+
+def _get(*names: str, query: Filters | None = None) -> Request:
+    pairs: list[tuple[str, Value]] = []
+    for name, value in (query or {}).items():
+        if value is None:
+            continue
+        values = [value] if isinstance(value, str | int) else value
+        pairs += [(name, str(one).lower() if isinstance(one, bool) else one) for one in values]
+    return Request("GET", _path(*names) + (f"?{urlencode(pairs, safe=':')}" if pairs else ""))
+
+
+def _post(*names: str, body: Any = None, idempotency_key: str | None = None) -> Request:
+    headers = {} if idempotency_key is None else {IDEMPOTENCY_KEY: idempotency_key}
+    return Request("POST", _path(*names), None if body is None else msgspec.json.encode(body), headers)
+
+
+def after(request: Request, cursor: str) -> Request:
+    """The request for the page that follows."""
+    path, _, query = request.path.partition("?")
+    kept = "&".join(pair for pair in query.split("&") if pair and not pair.startswith("cursor="))
+    cursor_pair = urlencode({"cursor": cursor})
+    return msgspec.structs.replace(request, path=f"{path}?{kept}&{cursor_pair}" if kept else f"{path}?{cursor_pair}")
+
+
+def create_task(task: Mapping[str, Any], idempotency_key: str | None = None) -> Request:
+    """Make a task; `task` is as the HTTP contract has it, a `msgspec.Raw` goes as it stands."""
+    return _post("tasks", body=task, idempotency_key=idempotency_key)
+
+
+def get_task(name: str) -> Request:
+    """One task, by `tsk_…` or `key:…`."""
+    return _get("tasks", name)
+
+
+def list_tasks(filters: Filters | None = None) -> Request:
+    """A page of tasks; filters are those of the contract, with `limit`, `cursor` and `order`."""
+    return _get("tasks", query=filters)
+
+
+def task_attempts(name: str, filters: Filters | None = None) -> Request:
+    """The attempts of a task."""
+    return _get("tasks", name, "attempts", query=filters)
+
+
+def act_on_task(name: str, action: str, idempotency_key: str | None = None) -> Request:
+    """Cancel, pause, resume, run or retry a task."""
+    return _post("tasks", name, action, idempotency_key=idempotency_key)
+
+
+def delete_task(name: str) -> Request:
+    """Remove a task and its history."""
+    return Request("DELETE", _path("tasks", name))
+
+
+def list_dead_letters(filters: Filters | None = None) -> Request:
+    """A page of dead letters."""
+    return _get("dlq", query=filters)
+
+
+def get_dead_letter(name: str) -> Request:
+    """One dead letter, with every attempt."""
+    return _get("dlq", name)
+
+
+def replay_dead_letter(
+    name: str, target: Mapping[str, Any] | None = None, idempotency_key: str | None = None
+) -> Request:
+    """Run what gave up again, with another target if one is given."""
+    body = {"target": target} if target else None
+    return _post("dlq", name, "replay", body=body, idempotency_key=idempotency_key)
+
+
+def archive_dead_letter(name: str, idempotency_key: str | None = None) -> Request:
+    """Mark what gave up as dealt with."""
+    return _post("dlq", name, "archive", idempotency_key=idempotency_key)
+
+
+def stats() -> Request:
+    """Counts by state, lateness, rates."""
+    return _get("stats")
+
+
+def secrets(*, reveal: bool = False) -> Request:
+    """The signing secrets; only `reveal` shows what they are."""
+    return _get("secrets", query={"reveal": 1} if reveal else None)

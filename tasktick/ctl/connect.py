@@ -1,0 +1,206 @@
+"""Finds the server and its key, and sends: what every command of `ctl` begins with."""
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from tasktick.client.core import Answer, BadRequest, Problem, Request
+from tasktick.ctl import render
+
+if TYPE_CHECKING:
+    from tasktick.client.sync import Client
+
+URL_DEFAULT = "http://127.0.0.1:8080"
+DATA_FOLDERS = (Path("tasktick-data"), Path("/var/lib/tasktick"))
+KEY_FILE = "operator.key"
+# The daemon writes where it listens beside its key.
+ADDRESS_FILE = "address"
+KEY_CHARS_MAX = 4_096
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Asked(msgspec.Struct):
+    """What the flags say; those of a command win over those of its group."""
+
+    url: str | None = None
+    key_file: str | None = None
+    data: str | None = None
+    output: str | None = None
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the server is, the key, and where the key was found."""
+
+    url: str
+    key: str
+    key_origin: str
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        setattr(context.ensure_object(Asked), str(parameter.name), value)
+
+
+def server_options(command: Command) -> Command:
+    """The flags that every command takes."""
+    flags = (
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice(["table", "json"]),
+            expose_value=False,
+            callback=_remember,
+            help="How to print the answer: for people (the default), or as the API gave it.",
+        ),
+        click.option(
+            "--data",
+            metavar="DIR",
+            expose_value=False,
+            callback=_remember,
+            help="The daemon's data folder, for its key and address  [default: ./tasktick-data, /var/lib/tasktick]",
+        ),
+        click.option(
+            "--key-file",
+            metavar="FILE",
+            expose_value=False,
+            callback=_remember,
+            help="The file that holds the API key  [env: TASKTICK_KEY_FILE, or TASKTICK_KEY for the key itself]",
+        ),
+        click.option(
+            "--url",
+            metavar="URL",
+            expose_value=False,
+            callback=_remember,
+            help=f"The server  [env: TASKTICK_URL; default: {URL_DEFAULT}]",
+        ),
+    )
+    for flag in flags:
+        command = flag(command)
+    return command
+
+
+def locate(asked: Asked, environment: Mapping[str, str], folders: Iterable[Path] = DATA_FOLDERS) -> Place:
+    """The server and the key, by flags, then the environment, then a data folder on this machine."""
+    folder = _folder(asked, folders)
+    url = asked.url or environment.get("TASKTICK_URL")
+    file = asked.key_file or (None if environment.get("TASKTICK_KEY") else environment.get("TASKTICK_KEY_FILE"))
+    if file is not None:
+        key, origin = _read_key(Path(file)), str(file)
+    elif environment.get("TASKTICK_KEY"):
+        key, origin = environment["TASKTICK_KEY"].strip(), "TASKTICK_KEY"
+    elif folder is not None:
+        key, origin = _read_key(folder / KEY_FILE), str(folder / KEY_FILE)
+    else:
+        raise click.UsageError(
+            "No API key. Start `tasktick serve` and run this in the same folder, "
+            "or name one with --key-file or TASKTICK_KEY."
+        )
+    if not key.isascii() or not key.isprintable() or not key:
+        raise click.UsageError(f"What {origin} holds is no API key.")
+    folder_owns_key = folder is not None and origin == str(folder / KEY_FILE)
+    return Place(url or _address(folder, trusted=folder_owns_key) or URL_DEFAULT, key, origin)
+
+
+def _folder(asked: Asked, folders: Iterable[Path]) -> Path | None:
+    if asked.data is not None:
+        return Path(asked.data)
+    return next((folder for folder in folders if os.path.lexists(folder / KEY_FILE)), None)
+
+
+def _read_key(file: Path) -> str:
+    try:
+        with file.open(encoding="utf-8") as opened:
+            return opened.read(KEY_CHARS_MAX).strip()
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"What {file} holds is no API key.") from error
+    except OSError as error:
+        advice = " Run this as the daemon's user, or name another key." if isinstance(error, PermissionError) else ""
+        raise click.UsageError(f"The key file {file} cannot be read: {error.strerror}.{advice}") from error
+
+
+def _address(folder: Path | None, *, trusted: bool) -> str | None:
+    """Where the daemon of this folder says it listens. A key from elsewhere goes to this machine only."""
+    if folder is None:
+        return None
+    try:
+        text = (folder / ADDRESS_FILE).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    host, _, port = text.removeprefix("http://").rstrip("/").rpartition(":")
+    try:
+        address = ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return None
+    if not (trusted or address.is_loopback or address.is_unspecified) or not port.isdigit():
+        return None
+    if address.is_unspecified:
+        return f"http://127.0.0.1:{port}" if address.version == 4 else f"http://[::1]:{port}"
+    return f"http://{address}:{port}" if address.version == 4 else f"http://[{address}]:{port}"
+
+
+class Session:
+    """A command's way to the server, and how it prints."""
+
+    def __init__(self, client: "Client", place: Place, output: str) -> None:
+        self.client = client
+        self.place = place
+        self.as_json = output == "json"
+
+    def send(self, request: Request) -> Answer:
+        """Send it."""
+        with self._explained():
+            return self.client.send(request)
+
+    def pages(self, request: Request) -> Iterator[Answer]:
+        """Send it, and ask for every page that follows."""
+        with self._explained():
+            yield from self.client.pages(request)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Add to a refusal what only this side knows."""
+        try:
+            yield
+        except Problem as problem:
+            if problem.status == 401:
+                problem.detail += f" The key came from {self.place.key_origin}."
+            raise
+
+    def each(self, names: Iterable[str], build: Callable[[str], Request]) -> tuple[list[Answer], bool]:
+        """Send one request a name; a refusal is printed and does not stop the rest. True if none was refused."""
+        answers, done = [], True
+        for name in names:
+            try:
+                answers.append(self.send(build(name)))
+            except Problem as problem:
+                render.problem(problem, name)
+                done = False
+        return answers, done
+
+
+def session() -> Session:
+    """Connect, for the command that is running; closed with its context."""
+    from tasktick.client.sync import Client
+
+    context = click.get_current_context()
+    asked = context.ensure_object(Asked)
+    place = locate(asked, os.environ)
+    try:
+        client = Client(place.url, place.key)
+    except BadRequest as error:
+        raise click.UsageError(str(error)) from error
+    context.call_on_close(client.close)
+    return Session(client, place, asked.output or "table")
+
+
+def new_key() -> str:
+    """An idempotency key: the request may then be sent again when a connection dies under it."""
+    return secrets.token_hex(16)

@@ -1,0 +1,77 @@
+"""The command group `ctl`: its nouns, loaded when they are called, and its exit codes."""
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tasktick.client.core import BadRequest, Problem, Unreachable
+from tasktick.ctl import render
+from tasktick.ctl.connect import server_options
+
+REFUSED = 1
+UNREACHABLE = 3
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are named by where they are, `module:name`, and loaded when they are called."""
+
+    def __init__(self, *args: Any, lazy: dict[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = lazy or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self._lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        where = self._lazy.get(cmd_name)
+        if where is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = where.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+class CtlGroup(LazyGroup):
+    """Turns what a server or the way to it does into a sentence and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BadRequest as error:
+            raise click.UsageError(str(error)) from error
+        except Problem as problem:
+            render.problem(problem)
+            ctx.exit(REFUSED)
+        except Unreachable as error:
+            render.say(f"Error: {render.clean(error.url)} cannot be reached: {render.clean(error.why)}.")
+            render.say("  Is TaskTick running there? Start it with `tasktick serve`, or name another with --url.")
+            ctx.exit(UNREACHABLE)
+
+
+@click.group(
+    "ctl",
+    cls=CtlGroup,
+    lazy={
+        "task": "tasktick.ctl.task:group",
+        "dlq": "tasktick.ctl.dlq:group",
+        "stats": "tasktick.ctl.stats:command",
+        "secret": "tasktick.ctl.secret:group",
+    },
+)
+@server_options
+def group() -> None:
+    """Talk to a running TaskTick over HTTP.
+
+    The server and its key are found by --url and --key-file, else by TASKTICK_URL and TASKTICK_KEY, else in
+    ./tasktick-data or /var/lib/tasktick. Exit codes: 0 done, 1 refused by the server, 2 wrong usage,
+    3 unreachable.
+
+    \b
+    Examples:
+      tasktick ctl task add https://app.example/hook --in 5m --body '{"invoice": 771}'
+      tasktick ctl task list --state dead
+      tasktick ctl dlq replay dlq_019a...
+      tasktick ctl stats -o json
+    """

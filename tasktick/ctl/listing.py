@@ -1,0 +1,105 @@
+"""Lists, page by page, and the filters that tasks and dead letters share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from tasktick.client.core import LIMIT_MAX, Request
+from tasktick.ctl import render
+from tasktick.ctl.connect import session
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+LIMIT_DEFAULT = 50
+ATTEMPT_COLUMNS = ("attempt", "state", "picked_at", "started_at", "completed_at", "status", "error", "node")
+TIMES = ("run_after", "run_before", "created_after", "created_before")
+PAGING = frozenset({"limit", "cursor", "order"})
+
+
+def filters(command: Command) -> Command:
+    """The filters and the paging of a list."""
+    flags = [
+        click.option("--queue", help="Only of this queue."),
+        click.option("--type", "type_", help="Only of this type."),
+        click.option("--name", help="Only with this name."),
+        click.option("--tag", metavar="NAME=VALUE", help="Only with this tag."),
+        *(
+            click.option(f"--{time.replace('_', '-')}", metavar="TIME", help=f"Only {time.replace('_', ' ')} this.")
+            for time in TIMES
+        ),
+        click.option("--order", type=click.Choice(["asc", "desc"]), help="By id, oldest or newest first."),
+        click.option(
+            "--limit", type=click.IntRange(1, LIMIT_MAX), help=f"How many a page.  [default: {LIMIT_DEFAULT}]"
+        ),
+        click.option("--cursor", metavar="TEXT", help="Go on from the page that named this."),
+        click.option("--all", "every", is_flag=True, help="Every page; with -o json, one a line."),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def name_and_value(text: str, option: str) -> tuple[str, str]:
+    """`team=billing`, taken apart."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"{option} {text!r} is not NAME=VALUE.")
+    return name, value
+
+
+def query(given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of the request, from the flags."""
+    asked = {name: given[name] for name in ("queue", "name", "order", "limit", "cursor", *TIMES)}
+    asked["type"] = given["type_"]
+    if given["tag"] is not None:
+        asked["tag"] = ":".join(name_and_value(given["tag"], "--tag"))
+    if given["every"] and asked["limit"] is None:
+        asked["limit"] = LIMIT_MAX
+    return asked
+
+
+def show(
+    request: Request,
+    columns: Sequence[str],
+    row: Callable[[dict[str, Any]], list[Any]],
+    *,
+    empty: Callable[[bool], str],
+    every: bool,
+) -> None:
+    """Print a page, or every page; an empty list says what to do next."""
+    connected = session()
+    seen, cursor = 0, None
+    for answer in connected.pages(request):
+        page = answer.json() or {}
+        rows = page.get("data", [])
+        seen += len(rows)
+        if connected.as_json:
+            render.document(answer)
+        elif rows:
+            render.table(columns, [row(one) for one in rows])
+        cursor = page.get("next_cursor")
+        if not every:
+            break
+    if connected.as_json:
+        return
+    if not seen:
+        pairs = request.path.partition("?")[2].split("&")
+        render.say(empty(any(pair.partition("=")[0] not in PAGING for pair in pairs if pair)))
+    elif cursor and not every:
+        render.say(f"There are more: --all, or --cursor {render.clean(cursor)}")
+
+
+def show_attempts(attempts: list[dict[str, Any]]) -> None:
+    """Print attempts, one a line."""
+    if not attempts:
+        render.say("No attempt has ended yet.")
+        return
+    render.table(ATTEMPT_COLUMNS, [[_attempt(one, column) for column in ATTEMPT_COLUMNS] for one in attempts], whole=())
+
+
+def _attempt(attempt: dict[str, Any], column: str) -> Any:
+    value = attempt.get(column)
+    if column == "error" and isinstance(value, dict):
+        return f"{value.get('code')}: {value.get('detail')}"
+    return value
