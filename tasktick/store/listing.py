@@ -8,12 +8,11 @@ from tasktick.store.protocol import Transaction
 class TaskFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a client may filter tasks by; None does not filter.
 
-    `states` are stored states; `ready` is a due `scheduled` or `retrying` one, hence `due_by` and `due_from`.
+    `states` are states as clients see them: a `scheduled` or `retrying` one that is due at `now` is `ready`.
     """
 
     states: list[int] | None = None
-    due_by: int | None = None
-    due_from: int | None = None
+    now: int = 0
     queue: str | None = None
     type: str | None = None
     name: str | None = None

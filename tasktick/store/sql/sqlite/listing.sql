@@ -28,9 +28,11 @@ JOIN payloads AS p ON p.task_id = t.id AND p.version = t.payload_version
 WHERE t.tenant = :tenant;
 
 -- fragment: task_filter
-        AND (:states IS NULL OR t.state IN (SELECT value FROM json_each(:states)))
-        AND (:due_by IS NULL OR t.wake_at <= :due_by)
-        AND (:due_from IS NULL OR t.wake_at > :due_from OR t.state NOT IN (2, 5))
+        AND (
+            :states IS NULL
+            OR CASE WHEN t.state IN (2, 5) AND t.due_at <= :now THEN 3 ELSE t.state END
+                IN (SELECT value FROM json_each(:states))
+        )
         AND (:queue IS NULL OR t.queue = :queue)
         AND (:type IS NULL OR d.type = :type)
         AND (:name IS NULL OR d.name = :name)

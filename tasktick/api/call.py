@@ -1,0 +1,60 @@
+"""A request as its handler sees it, and what the handler answers."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from tasktick.access.keys import Principal
+from tasktick.api.ports import Ports
+
+JSON = "application/json"
+
+
+class Call(msgspec.Struct, gc=False):
+    """One request, its key checked and its body read. `headers` knows a name in any case."""
+
+    ports: Ports
+    method: str
+    path: str
+    principal: Principal
+    request_id: str
+    parameters: Mapping[str, str]
+    query: Mapping[str, list[str]]
+    headers: Mapping[str, str]
+    body: bytes
+    now: int
+
+    @property
+    def tenant(self) -> str:
+        """Whose things this is about."""
+        return self.principal.tenant
+
+
+class Reply(msgspec.Struct, gc=False):
+    """An answer, encoded."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+    media_type: str = JSON
+
+
+Handler = Callable[[Call], Awaitable[Reply]]
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def encode(document: Any) -> bytes:
+    """A document as JSON."""
+    return _ENCODER.encode(document)
+
+
+def answer(status: int, document: Any, headers: Mapping[str, str] | None = None) -> Reply:
+    """An answer with a JSON document."""
+    return Reply(status, _ENCODER.encode(document), headers or {})
+
+
+def etag(version: int) -> str:
+    """The version of a thing as HTTP says it."""
+    return f'"{version}"'

@@ -1,0 +1,151 @@
+"""From the bytes of a body to a request's model: what cannot be read, and every fault of what can.
+
+The fast path is one typed decode. Only where that fails is the body read again, field by field, so that
+all faults come back at once, each with its JSON pointer. Pure.
+"""
+
+import re
+from collections.abc import Iterator
+from types import NoneType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from tasktick.errors import Refused
+
+Fault = tuple[str, str]
+
+FAULTS_MAX = 100
+NAME_SHOWN_CHARS = 100
+
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_SURROGATE = re.compile(
+    rb"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+
+
+class Decoder:
+    """Reads bodies of one model."""
+
+    def __init__(self, model: type[msgspec.Struct]) -> None:
+        self._decoder = msgspec.json.Decoder(model)
+        self._model = model
+
+    def decode(self, body: bytes | msgspec.Raw, depth_max: int) -> Any:
+        """The model, or the refusal that names every fault."""
+        raw = bytes(body)
+        check_depth(raw, depth_max)
+        try:
+            return self._decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            raise _refusal(self._faults(raw) or [("", _sentence(str(error)))]) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise unreadable(raw, error) from None
+
+    def _faults(self, raw: bytes) -> list[Fault]:
+        try:
+            document = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise unreadable(raw, error) from None
+        return list(_struct_faults(self._model, document, ""))[:FAULTS_MAX]
+
+
+def _refusal(faults: list[Fault]) -> Refused:
+    detail = "The request is not valid." if len(faults) == 1 else f"The request has {len(faults)} faults."
+    return Refused("validation_failed", detail, errors=faults)
+
+
+def unreadable(raw: bytes, error: Exception) -> Refused:
+    """Why these bytes are no JSON."""
+    if not raw.strip():
+        return Refused("malformed", "The request needs a JSON body.")
+    if isinstance(error, UnicodeDecodeError):
+        return Refused("malformed", "The body is not UTF-8.")
+    if isinstance(error, RecursionError):
+        return Refused("malformed", "The body is nested too deep.")
+    if _SURROGATE.search(raw):
+        detail = "Half of a surrogate pair is no character, so it cannot be stored."
+        return Refused("validation_failed", detail, errors=[("", detail)])
+    return Refused("malformed", f"The body is no JSON: {str(error).removeprefix('JSON is malformed: ')}.")
+
+
+def check_depth(raw: bytes, depth_max: int) -> None:
+    """Refuse what is nested deeper, before a parser goes down there.
+
+    Whatever has fewer brackets than that passes at once. Else strings are cut out, and what is innermost is
+    taken away, level by level: a few passes of plain byte replacement, whatever the body's shape.
+    """
+    if raw.count(b"[") + raw.count(b"{") <= depth_max:
+        return
+    rest = _STRINGS.sub(b"", raw).translate(_BRACKETS, _NO_BRACKETS)
+    for _ in range(depth_max):
+        if not rest:
+            return
+        rest = rest.replace(b"[]", b"")
+    if rest.strip(b"]"):
+        raise Refused("malformed", f"The body is nested deeper than {depth_max} levels, or its brackets do not match.")
+
+
+def pointer_of(*names: object) -> str:
+    """A JSON pointer to a member, by the names on the way."""
+    return "".join("/" + _shown(str(name)).replace("~", "~0").replace("/", "~1") for name in names)
+
+
+def _shown(name: str) -> str:
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name[:NAME_SHOWN_CHARS])
+
+
+def _struct_faults(model: type[msgspec.Struct], document: Any, at: str) -> Iterator[Fault]:
+    if not isinstance(document, dict):
+        yield at, "This must be an object."
+        return
+    hints = get_type_hints(model)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(model)}
+    for name, value in document.items():
+        pointer = at + pointer_of(name)
+        if name not in fields:
+            yield pointer, "There is no such field."
+        elif hints[fields[name].name] is NoneType:
+            if value is not None:
+                yield pointer, f"This version does not know how to honour `{name}`. Leave it out."
+        else:
+            yield from _value_faults(hints[fields[name].name], value, pointer)
+    for name, field in fields.items():
+        if field.required and name not in document:
+            yield at + pointer_of(name), "This field is needed."
+
+
+def _value_faults(hint: Any, value: Any, pointer: str) -> Iterator[Fault]:
+    nested = next((one for one in _options(hint) if isinstance(one, type) and issubclass(one, msgspec.Struct)), None)
+    if nested is not None and isinstance(value, dict):
+        yield from _struct_faults(nested, value, pointer)
+        return
+    if any(one is msgspec.Raw for one in _options(hint)):
+        return
+    try:
+        msgspec.convert(value, hint)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        path = re.search(r" - at `\$(.*)`$", text)
+        yield pointer + _inner_pointer(value, path[1] if path else ""), _sentence(text)
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) is Union or hasattr(hint, "__args__") else (hint,)
+
+
+def _inner_pointer(value: Any, path: str) -> str:
+    """msgspec's path inside a value (`[0]`, `[...]`) as a JSON pointer; keys of a mapping it does not tell."""
+    if path == "[...]" and isinstance(value, dict):
+        wrong = next((name for name, one in value.items() if not isinstance(one, str)), None)
+        return "" if wrong is None else pointer_of(wrong)
+    return "".join(pointer_of(index) for index in re.findall(r"\[(\d+)\]", path))
+
+
+def _sentence(text: str) -> str:
+    """msgspec's message without its path, as a sentence."""
+    text = re.sub(r" - at `.*`$", "", text).replace("`", "")
+    return text if text.endswith(".") else text + "."

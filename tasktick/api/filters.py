@@ -1,0 +1,153 @@
+"""From a query's words to the store's filters. What is not known is refused, never ignored. Pure."""
+
+from collections.abc import Collection
+from typing import Any
+
+from tasktick.api.faults import Faults
+from tasktick.api.paging import Query
+from tasktick.api.times import instant_ms
+from tasktick.model.ids import parse
+from tasktick.model.state import State
+from tasktick.store.dlq import DeadLetterFilter
+from tasktick.store.listing import TaskFilter
+
+PAGE_WORDS = frozenset({"limit", "cursor", "order", "fields"})
+SHARED_WORDS = frozenset({"queue", "type", "name", "tag", "schedule_id"})
+TIME_WORDS = frozenset({"run_after", "run_before", "created_after", "created_before"})
+TASK_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"state", "workflow_id", "sla_met", "q"}
+DEAD_LETTER_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"unresolved", "class"}
+CLASSES = frozenset({"receiver", "network", "policy", "platform"})
+TEXT_CHARS_MAX = 200
+# A dead letter is of a task in whichever state it is by now; a filter by it would only mislead.
+NO_SUCH_WORD = "There is no such parameter here."
+
+
+def known(faults: Faults, query: Query, words: Collection[str]) -> None:
+    """Refuse parameters that nothing here honours, and those that are given twice."""
+    for name, values in query.items():
+        if name not in words:
+            faults.add(f"?{name[:TEXT_CHARS_MAX]}", NO_SUCH_WORD)
+        elif len(values) > 1 and name != "state":
+            faults.add(f"?{name}", "This is given more than once.")
+
+
+def tasks(faults: Faults, query: Query, now: int) -> TaskFilter:
+    """The filter of a list of tasks."""
+    known(faults, query, TASK_WORDS)
+    return TaskFilter(
+        states=_states(faults, query),
+        now=now,
+        workflow_id=_id(faults, query, "workflow_id", "wfl"),
+        sla_met=flag(faults, query, "sla_met"),
+        text=_text(faults, query),
+        **_shared(faults, query),
+    )
+
+
+def dead_letters(faults: Faults, query: Query) -> DeadLetterFilter:
+    """The filter of a list of dead letters: by default those that nobody has dealt with."""
+    known(faults, query, DEAD_LETTER_WORDS)
+    kind = _one(query, "class")
+    if kind is not None and kind not in CLASSES:
+        faults.add("?class", f"This is one of {', '.join(sorted(CLASSES))}.")
+    unresolved = flag(faults, query, "unresolved")
+    return DeadLetterFilter(
+        unresolved=True if "unresolved" not in query else (unresolved or None),
+        class_=kind,
+        **_shared(faults, query),
+    )
+
+
+def _shared(faults: Faults, query: Query) -> dict[str, Any]:
+    tag_name, tag_value = _tag(faults, query)
+    found: dict[str, Any] = {name: _one(query, name) for name in ("queue", "type", "name")}
+    for name in TIME_WORDS:
+        found[name] = _instant(faults, query, name)
+    schedule_id = _id(faults, query, "schedule_id", "sch")
+    return found | {"tag_name": tag_name, "tag_value": tag_value, "schedule_id": schedule_id}
+
+
+def _one(query: Query, name: str) -> str | None:
+    values = query.get(name, ())
+    return values[-1] if values else None
+
+
+def _states(faults: Faults, query: Query) -> list[int] | None:
+    words = query.get("state", ())
+    if not words:
+        return None
+    by_word = {state.word: int(state) for state in State}
+    for word in words:
+        if word not in by_word:
+            faults.add("?state", f"A state is one of {', '.join(by_word)}.")
+    return sorted({by_word[word] for word in words if word in by_word})
+
+
+def _tag(faults: Faults, query: Query) -> tuple[str | None, str | None]:
+    text = _one(query, "tag")
+    if text is None:
+        return None, None
+    name, colon, value = text.partition(":")
+    if not colon:
+        faults.add("?tag", "A tag is given as name:value.")
+    return name, value
+
+
+def _instant(faults: Faults, query: Query, name: str) -> int | None:
+    text = _one(query, name)
+    if text is None:
+        return None
+    try:
+        return instant_ms(_number(text))
+    except ValueError as error:
+        # A `+` that was not escaped arrives as a space: say so, since it is the usual cause.
+        advice = " In a query, + is written %2B." if " " in text else ""
+        faults.add(f"?{name}", f"{error}{advice}")
+        return None
+
+
+def _number(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _id(faults: Faults, query: Query, name: str, prefix: str) -> str | None:
+    text = _one(query, name)
+    if text is None:
+        return None
+    try:
+        return parse(prefix, text, name)
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is no id
+        faults.add(f"?{name}", f"This is no id; one begins with {prefix}_.")
+        return None
+
+
+def flag(faults: Faults, query: Query, name: str) -> bool | None:
+    """A yes or a no."""
+    text = _one(query, name)
+    if text is None:
+        return None
+    if text not in {"true", "false", "1", "0"}:
+        faults.add(f"?{name}", "This is true or false.")
+    return text in {"true", "1"}
+
+
+def choice(faults: Faults, query: Query, name: str, words: Collection[str], default: str) -> str:
+    """One of a few words."""
+    text = _one(query, name)
+    if text is None:
+        return default
+    if text not in words:
+        faults.add(f"?{name}", f"This is one of {', '.join(sorted(words))}.")
+    return text
+
+
+def _text(faults: Faults, query: Query) -> str | None:
+    text = _one(query, "q")
+    if text is None:
+        return None
+    if not 0 < len(text) <= TEXT_CHARS_MAX:
+        faults.add("?q", f"This has 1 to {TEXT_CHARS_MAX} characters.")
+    return text.lower()

@@ -1,0 +1,46 @@
+"""What the API needs of the process that it runs in; `daemon.py` fills it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from tasktick.access.vault import Vault
+from tasktick.clock import Clock
+from tasktick.config import Config
+from tasktick.dispatch.guard import AddressPolicy
+from tasktick.model.ids import IdMaker
+from tasktick.model.task import TaskState
+from tasktick.store.protocol import Database
+
+
+def _nothing(_: Sequence[TaskState]) -> None:
+    return
+
+
+class Ports(msgspec.Struct, frozen=True, kw_only=True):
+    """The world as the API sees it. Callables are hints and questions: none of them waits, none fails."""
+
+    database: Database
+    clock: Clock
+    ids: IdMaker
+    config: Config
+    vault: Vault
+    policy: Callable[[], AddressPolicy]
+    """Which targets a task may have."""
+    created: Callable[[Sequence[TaskState]], None] = _nothing
+    """These tasks are committed."""
+    changed: Callable[[Sequence[TaskState]], None] = _nothing
+    """These tasks have changed, and the change is committed; a removed one is shown as cancelled."""
+    signing_changed: Callable[[str], None] = lambda tenant: None
+    """The signing secrets of this tenant have changed."""
+    reasons_not_ready: Callable[[], list[str]] = list
+    """Codes of what stands in the way of being ready."""
+    draining: Callable[[], bool] = lambda: False
+    """Whether the process is on its way out: reads go on, writes are refused."""
+    overloaded: Callable[[], bool] = lambda: False
+    """Whether more work should be refused for now."""
+    metrics_text: Callable[[], bytes] = lambda: b""
+    """The metrics in Prometheus' text format."""
+    live_stats: Callable[[], dict[str, Any]] = dict
+    """Rates, lateness and what is in flight, for /v1/stats."""

@@ -1,0 +1,236 @@
+"""From a request to the rows of a task: a new one, a replaced one, a patched one. Nothing is written here."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from tasktick.api import faults as checks
+from tasktick.api.faults import Faults
+from tasktick.api.schemas import TargetRequest, TaskPatch, TaskRequest
+from tasktick.api.target_requests import Sealing, aim_of, retry_of
+from tasktick.api.times import INSTANT_MAX_MS, Duration, Instant, instant_ms
+from tasktick.model import change as changes
+from tasktick.model.change import Change
+from tasktick.model.ids import IdMaker
+from tasktick.model.retry import RetryPolicy
+from tasktick.model.state import State
+from tasktick.model.task import (
+    DEFAULT_PRIORITY,
+    DEFAULT_QUEUE,
+    DEFAULT_SLA_MS,
+    NewTask,
+    Payload,
+    TaskDetail,
+    TaskState,
+)
+from tasktick.store.rows import TaskView
+
+PRIORITY_MAX = 9
+DELAY_MAX_MS = 100 * 366 * 86_400_000
+SLA_MAX_MS = 366 * 86_400_000
+JITTER_MAX_MS = 30 * 86_400_000
+JITTER_BITS = 40
+
+_TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class Making(msgspec.Struct, frozen=True):
+    """What a new task needs besides its request."""
+
+    sealing: Sealing
+    ids: IdMaker
+    now: int
+    traceparent: str | None = None
+    idempotency_key: str | None = None
+
+
+def new_task(request: TaskRequest, making: Making) -> NewTask:
+    """The rows of the task that a request asks for, or the refusal with every fault."""
+    faults = Faults()
+    now, tenant = making.now, making.sealing.tenant
+    aim = aim_of(faults, request.target, making.sealing)
+    retry = retry_of(faults, request.retry)
+    key = checks.key(faults, "/key", request.key)
+    run_at = _run_at(faults, request.run_at, request.delay, now)
+    jitter_ms = checks.duration(faults, "/jitter", request.jitter, 0, JITTER_MAX_MS)
+    expires_in_ms = _expires_in(faults, request.expires_in)
+    queue = checks.name_of(faults, "/queue", request.queue, DEFAULT_QUEUE)
+    priority = checks.number(faults, "/priority", request.priority, DEFAULT_PRIORITY, 0, PRIORITY_MAX)
+    sla_ms = checks.duration(faults, "/sla", request.sla, DEFAULT_SLA_MS, SLA_MAX_MS)
+    name = checks.text(faults, "/name", request.name)
+    kind = checks.text(faults, "/type", request.type)
+    tags = checks.tags(faults, "/tags", request.tags)
+    faults.end()
+    task_id = making.ids.new(now, making.ids.partition(key, making.idempotency_key))
+    due_at = max(run_at, now) + _offset(task_id, jitter_ms)
+    state = TaskState(
+        id=task_id,
+        tenant=tenant,
+        state=State.SCHEDULED,
+        queue=queue,
+        host=aim.lane,
+        priority=priority,
+        run_at=run_at,
+        due_at=due_at,
+        wake_at=due_at,
+        max_attempts=retry.max_attempts,
+        timeout_ms=aim.target.timeout_ms,
+        updated_at=now,
+        at_most_once=request.delivery == "at_most_once",
+        keyed=key is not None,
+        expires_at=None if expires_in_ms is None else due_at + expires_in_ms,
+    )
+    detail = TaskDetail(task_id, tenant, now, key, name, kind, tags, sla_ms, expires_in_ms)
+    return NewTask(state, detail, Payload(aim.target, retry, making.traceparent))
+
+
+def _run_at(faults: Faults, run_at: Instant | None, delay: Duration | None, now: int) -> int:
+    """The nominal time: an instant, so long from now, or now."""
+    if run_at is None:
+        ms = now + checks.duration(faults, "/delay", delay, 0, DELAY_MAX_MS)
+        if ms > INSTANT_MAX_MS - JITTER_MAX_MS:
+            faults.add("/delay", "That is too far ahead.")
+        return ms
+    if delay is not None:
+        faults.add("/delay", "A task has run_at or delay, not both.")
+    try:
+        return instant_ms(run_at)
+    except ValueError as error:
+        faults.add("/run_at", str(error))
+        return now
+
+
+def _expires_in(faults: Faults, value: Duration | None) -> int | None:
+    return None if value is None else checks.duration(faults, "/expires_in", value, 0, DELAY_MAX_MS, least_ms=1)
+
+
+def _offset(task_id: str, jitter_ms: int) -> int:
+    """A part of the jitter that the id decides, so that it is the same for ever."""
+    if not jitter_ms:
+        return 0
+    drawn = (int(task_id, 16) >> 8) & ((1 << JITTER_BITS) - 1)
+    return drawn * (jitter_ms + 1) >> JITTER_BITS
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """What becomes of a task that is edited: its row, and what else changes with it."""
+
+    change: Change | None
+    detail: TaskDetail
+    payload: Payload
+    new_payload: bool = False
+
+
+def replacement(before: TaskView, new: NewTask, now: int) -> Edit:
+    """The task as another request has it, under the id that it has."""
+    state = new.state
+    change = changes.patch(
+        before.state,
+        now,
+        queue=state.queue,
+        host=state.host,
+        priority=state.priority,
+        run_at=state.run_at,
+        due_at=state.due_at,
+        wake_at=state.due_at,
+        max_attempts=state.max_attempts,
+        timeout_ms=state.timeout_ms,
+        at_most_once=state.at_most_once,
+        expires_at=state.expires_at,
+        payload_version=before.state.payload_version + 1,
+    )
+    kept = before.detail
+    detail = msgspec.structs.replace(new.detail, id=kept.id, created_at=kept.created_at, key=kept.key)
+    return Edit(change, detail, new.payload, new_payload=True)
+
+
+def patched(before: TaskView, patch: TaskPatch, sealing: Sealing, now: int) -> Edit:
+    """The task with what a PATCH gives in place of what it had."""
+    faults = Faults()
+    fields = _row_fields(faults, before.state, patch)
+    detail = _patched_detail(faults, before.detail, patch)
+    payload = _patched_payload(faults, before.payload, patch, sealing, fields)
+    _move(faults, before, patch, now, fields)
+    faults.end()
+    new_payload = payload is not before.payload
+    if new_payload:
+        fields["payload_version"] = before.state.payload_version + 1
+    change = None
+    if fields or detail is not before.detail:
+        change = changes.patch(before.state, now, **fields)
+    return Edit(_held_or_freed(change, before.state, patch, now), detail, payload, new_payload)
+
+
+def _row_fields(faults: Faults, state: TaskState, patch: TaskPatch) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if patch.priority is not UNSET:
+        fields["priority"] = checks.number(faults, "/priority", patch.priority, DEFAULT_PRIORITY, 0, PRIORITY_MAX)
+    if patch.queue is not UNSET:
+        fields["queue"] = checks.name_of(faults, "/queue", patch.queue, DEFAULT_QUEUE)
+    return fields
+
+
+def _patched_detail(faults: Faults, detail: TaskDetail, patch: TaskPatch) -> TaskDetail:
+    fields: dict[str, Any] = {}
+    if patch.name is not UNSET:
+        fields["name"] = checks.text(faults, "/name", patch.name)
+    if patch.sla is not UNSET:
+        fields["sla_ms"] = checks.duration(faults, "/sla", patch.sla, DEFAULT_SLA_MS, SLA_MAX_MS)
+    if patch.tags is not UNSET:
+        fields["tags"] = checks.tags(faults, "/tags", patch.tags)
+    return msgspec.structs.replace(detail, **fields) if fields else detail
+
+
+def _patched_payload(
+    faults: Faults, payload: Payload, patch: TaskPatch, sealing: Sealing, fields: dict[str, Any]
+) -> Payload:
+    """What is sent from now on; what of it stands in the row goes to `fields`."""
+    parts: dict[str, Any] = {}
+    if isinstance(patch.target, TargetRequest):
+        aim = aim_of(faults, patch.target, sealing)
+        parts["target"] = aim.target
+        fields |= {"host": aim.lane, "timeout_ms": aim.target.timeout_ms}
+    if patch.retry is not UNSET:
+        retry: RetryPolicy = retry_of(faults, patch.retry)
+        parts["retry"] = retry
+        fields["max_attempts"] = retry.max_attempts
+    return msgspec.structs.replace(payload, **parts) if parts else payload
+
+
+def _move(faults: Faults, before: TaskView, patch: TaskPatch, now: int, fields: dict[str, Any]) -> None:
+    """A new time, exactly: jitter is of the time that was asked for first. A fire keeps its nominal one."""
+    if patch.run_at is UNSET and patch.delay is UNSET:
+        return
+    run_at = _run_at(
+        faults,
+        None if patch.run_at is UNSET else patch.run_at,
+        None if patch.delay is UNSET else patch.delay,
+        now,
+    )
+    due_at = max(run_at, now)
+    fields |= {"due_at": due_at, "wake_at": due_at}
+    if before.detail.schedule_id is None:
+        fields["run_at"] = run_at
+    if before.detail.expires_in_ms is not None:
+        fields["expires_at"] = due_at + before.detail.expires_in_ms
+
+
+def _held_or_freed(change: Change | None, state: TaskState, patch: TaskPatch, now: int) -> Change | None:
+    """The change with a pause or a resume on top, where one is asked for and not so already."""
+    after = state if change is None else change.after
+    if patch.state == "paused" and state.state is not State.PAUSED:
+        last = changes.pause(after, now)
+    elif patch.state == "scheduled" and state.state is State.PAUSED:
+        last = changes.resume(after, now)
+    else:
+        return change
+    return Change(last.event, state, last.after)
+
+
+def traceparent_of(headers: Mapping[str, str]) -> str | None:
+    """The caller's trace, if it is one (W3C Trace Context, version 00); else there is none."""
+    value = headers.get("traceparent")
+    return value if value is not None and _TRACEPARENT.fullmatch(value) else None
