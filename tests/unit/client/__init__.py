@@ -1,0 +1,1 @@
+"""How requests are built, sent and answered."""

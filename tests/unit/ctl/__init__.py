@@ -1,0 +1,1 @@
+"""What the commands ask of a server, and what they print."""
