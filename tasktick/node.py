@@ -60,7 +60,7 @@ class Node:
 
     def __init__(self, config: Config, name: str, world: World) -> None:
         self._config = config
-        self._world = world
+        self.world = world
         self.name = name
         self.incarnation = f"{world.random.getrandbits(64):016x}"
         self.epochs: dict[int, int] = {}
@@ -78,7 +78,7 @@ class Node:
         self._show_gauges()
 
     def _build_loops(self) -> None:
-        world, config = self._world, self._config
+        world, config = self.world, self._config
         clock, database, metrics = world.clock, world.database, world.metrics
         self.ticker = Ticker(
             clock, self.horizon, self.ready, database.near, database, metrics, lambda: self.dispatcher.wake.set()
@@ -115,14 +115,14 @@ class Node:
         self.retention = Retention(clock, database, config.store)
 
     def _show_gauges(self) -> None:
-        metrics = self._world.metrics
+        metrics = self.world.metrics
         metrics.gauge("timers", "Entries of the wheel.", lambda: len(self.horizon))
         metrics.gauge("ready", "Tasks that are due and wait for their turn.", lambda: len(self.ready))
         metrics.gauge("in_flight", "Attempts between their claim and their durable end.", lambda: len(self.hands))
 
     async def start(self) -> None:
         """Take the leases and begin; returns when the wheel is loaded."""
-        world, services = self._world, self._world.services
+        world, services = self.world, self.world.services
         now = world.clock.now_ms()
         await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now))
         self.epochs.update(await world.database.write(lambda tx: leases.acquire(tx, self.incarnation)))
@@ -144,8 +144,8 @@ class Node:
         log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))
 
     async def _give_leases_back(self) -> None:
-        now = self._world.clock.now_ms()
-        await self._world.database.write(lambda tx: leases.end_node(tx, self.incarnation, now))
+        now = self.world.clock.now_ms()
+        await self.world.database.write(lambda tx: leases.end_node(tx, self.incarnation, now))
 
     @property
     def loaded(self) -> bool:
@@ -158,7 +158,7 @@ class Node:
 
     def live_stats(self) -> dict[str, Any]:
         """Figures of this process, for `GET /v1/stats`."""
-        world = self._world
+        world = self.world
         metrics, now = world.metrics, world.clock.now_ms()
         lateness = {
             name: None if value is None else round(value / 1_000, 6)

@@ -38,7 +38,8 @@ class Services:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._stops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order of their start, so that a simulation can repeat it.
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stopping = False
 
@@ -49,7 +50,7 @@ class Services:
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run `work` beside everything else; if it fails, the process stops with its cause."""
         task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
@@ -73,7 +74,7 @@ class Services:
                 await asyncio.sleep(0)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()

@@ -76,8 +76,7 @@ def end_batch(ids: IdMaker) -> Batch:
 async def end(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
     """End attempts: state, attempt row, dead letter and counts in one transaction."""
     order = sorted(range(len(ends)), key=lambda at: ends[at].claimed.id)
-    rows = [_guard(ends[at]) for at in order]
-    faults = {fault.place: fault for fault in await tx.rows("task_end_check", EndFault, rows=rows)}
+    faults = await faults_of(tx, [ends[at] for at in order])
     states: list[State | None] = [None] * len(ends)
     valid: dict[str, tuple[End, State]] = {}
     for place, at in enumerate(order):
@@ -88,6 +87,12 @@ async def end(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
     if valid:
         await _write_ends(tx, list(valid.values()), ids)
     return [Ended(one.claimed.id, state) for one, state in zip(ends, states, strict=True)]
+
+
+async def faults_of(tx: Transaction, ends: list[End]) -> dict[int, EndFault]:
+    """By their place, those of these ends that are stale, or whose task was asked to cancel."""
+    found = await tx.rows("task_end_check", EndFault, rows=[_guard(one) for one in ends])
+    return {fault.place: fault for fault in found}
 
 
 def _after(one: End, *, cancel: bool) -> State:
