@@ -269,9 +269,9 @@ class Play:
         faults += [f"{name}: attempt {hit.attempt} has no row" for hit in hits if hit.attempt not in ended]
         if row.series == 1 and not self.stepped_back:
             faults += [
-                f"{name}: sent at {hit.wall}, due {born.run_at}"
+                f"{name}: sent at {hit.wall}, due {row.run_at}"
                 for hit in hits
-                if hit.wall < born.run_at and name not in self.run_early
+                if hit.wall < row.run_at and name not in self.run_early
             ]
         moved_at, moved_to = self.moved.get(name, (0, 0))
         if row.series == 1 and not self.stepped_back and name not in self.run_early:
