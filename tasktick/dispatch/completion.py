@@ -87,6 +87,9 @@ class Completion:
         again: list[Due] = []
         for end, result in zip(batch, results, strict=True):
             claimed = end.claimed
+            if isinstance(result, StoreFull):
+                self._waiting.append(end)
+                continue
             self._hands.ended(claimed.id)
             if isinstance(result, BaseException):
                 # The row cannot be written as it is; the sweeper takes the attempt up when its lease has passed.

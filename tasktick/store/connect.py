@@ -31,8 +31,12 @@ DatabaseError = sqlite3.DatabaseError
 OperationalError = sqlite3.OperationalError
 RawConnection = sqlite3.Connection
 
-_FULL_WORDS = ("database or disk is full",)
-_CORRUPT_WORDS = ("malformed", "not a database")
+# Result codes of SQLite, without their extension.
+_FULL = 13
+_CORRUPT = frozenset({11, 26})
+# The statement, or what it was given, is at fault; the store is as sound as before: a plain error, too big,
+# a constraint, a wrong type, misuse, a parameter out of range.
+_OF_THE_ROW = frozenset({1, 18, 19, 20, 21, 25})
 
 
 class Link(Protocol):
@@ -85,17 +89,27 @@ def _escape(path: Path) -> str:
 
 def is_full(error: BaseException) -> bool:
     """Whether this says that the disk has no room."""
-    return isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _FULL_WORDS)
+    return _code(error) == _FULL
 
 
 def is_corrupt(error: BaseException) -> bool:
     """Whether this says that the file is not what it should be."""
-    return isinstance(error, sqlite3.DatabaseError) and any(word in str(error) for word in _CORRUPT_WORDS)
+    return _code(error) in _CORRUPT
 
 
-def is_constraint(error: BaseException) -> bool:
-    """Whether this is a fault of the row, not of the store."""
-    return isinstance(error, sqlite3.IntegrityError)
+def is_of_the_row(error: BaseException) -> bool:
+    """Whether this is a fault of the row or the statement, not of the store."""
+    return _code(error) in _OF_THE_ROW
+
+
+def _code(error: BaseException) -> int | None:
+    """What SQLite called it; faults that the driver itself finds have none, and are never the store's."""
+    if not isinstance(error, sqlite3.DatabaseError):
+        return None
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return 1 if isinstance(error, sqlite3.ProgrammingError | sqlite3.DataError) else None
+    return code & 0xFF
 
 
 def raw_connection(path: Path, pragmas: tuple[str, ...] = (), *, read_only: bool = False) -> RawConnection:

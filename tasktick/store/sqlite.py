@@ -14,9 +14,9 @@ from tasktick.errors import StoreBroken, StoreCorrupt, StoreError, StoreFull
 from tasktick.store.connect import (
     DatabaseError,
     RawConnection,
-    is_constraint,
     is_corrupt,
     is_full,
+    is_of_the_row,
 )
 from tasktick.store.protocol import Operation
 from tasktick.store.queries import load
@@ -28,7 +28,8 @@ WRITER_PRAGMAS = (
     f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
-    "PRAGMA wal_autocheckpoint = 16000",
+    # SQLite's own checkpoints ride on a commit and keep their errors to themselves; the writer makes its own.
+    "PRAGMA wal_autocheckpoint = 0",
     "PRAGMA foreign_keys = OFF",
     "PRAGMA cache_size = -16384",
     "PRAGMA temp_store = MEMORY",
@@ -48,6 +49,7 @@ class SqliteTransaction:
     def __init__(self, raw: RawConnection) -> None:
         self._raw = raw
         self._queries = load("sqlite")
+        self.bound_chars = 0
 
     async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
         cell = self._last(query, parameters).fetchone()
@@ -60,6 +62,7 @@ class SqliteTransaction:
 
     def _last(self, query: str, parameters: dict[str, Any]) -> Any:
         bound = {name: _bind(value) for name, value in parameters.items()}
+        self.bound_chars += sum(len(value) for value in bound.values() if isinstance(value, str))
         cursor: Any = None
         for statement in self._queries[query]:
             cursor = self._raw.execute(statement, bound)
@@ -85,11 +88,16 @@ def step(work: Awaitable[T]) -> T:
 
 def read_with(raw: RawConnection, operation: Operation[T]) -> T:
     """Run an operation that only reads, in one snapshot."""
-    raw.execute("BEGIN")
     try:
+        raw.execute("BEGIN")
         return step(operation(SqliteTransaction(raw)))
+    except DatabaseError as error:
+        ours = known(error)
+        if ours is error:
+            raise
+        raise ours from error
     finally:
-        raw.execute("ROLLBACK")
+        rollback(raw)
 
 
 def write_with(raw: RawConnection, work: Callable[[SqliteTransaction], T]) -> T:
@@ -128,16 +136,16 @@ def known(error: BaseException) -> BaseException:
         return StoreFull("The disk that holds the store is full.")
     if is_corrupt(error):
         return StoreCorrupt(f"The store is damaged: {error}. Run `tasktick store check`.")
-    if isinstance(error, DatabaseError) and not is_constraint(error):
+    if isinstance(error, DatabaseError) and not is_of_the_row(error):
         return StoreBroken(f"The store failed: {error}")
     return error
 
 
-def in_savepoint(raw: RawConnection, operation: Operation[T]) -> T | Exception:
+def in_savepoint(raw: RawConnection, tx: SqliteTransaction, operation: Operation[T]) -> T | Exception:
     """Run one caller's operation so that its failure undoes only itself."""
     raw.execute("SAVEPOINT operation")
     try:
-        result = step(operation(SqliteTransaction(raw)))
+        result = step(operation(tx))
     except Exception as error:  # handed to its caller, unless it is the store's own
         ours = known(error)
         if isinstance(ours, StoreError):

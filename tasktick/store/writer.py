@@ -3,7 +3,11 @@
 Jobs queue in lanes (claims and completions, creates, upkeep). While a transaction commits, the next one
 gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit.
 A batch that fails is split until the bad item stands alone, so that one bad row fails by itself.
-A full disk refuses what waits and recovers by itself; a commit whose fate is unknown ends the writer.
+A full disk refuses what waits and recovers by itself; a commit or a checkpoint whose fate is unknown ends the
+writer: nothing is written after it.
+
+An operation may run twice, when the transaction that it shared is rolled back and split: it must not keep
+what it did outside the transaction.
 """
 
 import asyncio
@@ -15,7 +19,7 @@ import msgspec
 
 from tasktick import logs
 from tasktick.errors import StoreBroken, StoreError
-from tasktick.store.connect import Link, RawConnection
+from tasktick.store.connect import DatabaseError, Link, RawConnection, is_full
 from tasktick.store.protocol import Batch, Lane, Operation
 from tasktick.store.sqlite import SqliteTransaction, in_savepoint, step, write_with
 
@@ -24,8 +28,11 @@ log = logs.get("store")
 
 TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
 WAITING_MAX = 50_000
-# Rows after which an idle moment is used to move the log into the file; SQLite itself does so at 16,000 pages.
+# After so much an idle moment is used to move the log into the file; after more, it is done without one.
 CHECKPOINT_IDLE_ROWS = 2_000
+CHECKPOINT_IDLE_CHARS = 8_388_608
+CHECKPOINT_BUSY_ROWS = 20_000
+CHECKPOINT_BUSY_CHARS = 67_108_864
 
 
 class Job(msgspec.Struct):
@@ -55,6 +62,7 @@ class SqliteWriter:
         self._broken: StoreError | None = None
         self.commits = 0
         self._rows_in_log = 0
+        self._chars_in_log = 0
 
     @property
     def waiting_rows(self) -> int:
@@ -71,13 +79,24 @@ class SqliteWriter:
         return cast(T, await self._submit(Job(self._future(), lane, operation=operation)))
 
     async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
-        """Run a batch's operation over these items, with those of others; an item's own failure is its result."""
+        """Run a batch's operation over these items, with those of others; an item's own failure is its result.
+
+        It raises where nothing was written; where only some of it was, the error is the result of the rest.
+        """
         if not items:
             return []
         slices = [items[at : at + batch.rows_max] for at in range(0, len(items), batch.rows_max)]
         jobs = [Job(self._future(), batch.lane, batch=batch, items=part) for part in slices]
-        results = await asyncio.gather(*(self._submit(job) for job in jobs))
-        return [one for part in results for one in part]
+        outcomes = await asyncio.gather(*(self._submit(job) for job in jobs), return_exceptions=True)
+        joined = _joined(jobs, outcomes)
+        if isinstance(joined, BaseException):
+            raise joined
+        return joined
+
+    @property
+    def broken(self) -> bool:
+        """Whether the fate of something written is unknown, so that nothing more is."""
+        return self._broken is not None
 
     def _future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
@@ -95,19 +114,34 @@ class SqliteWriter:
 
     async def run(self) -> None:
         """Write until closed; what was queued before the close is still written."""
-        while True:
+        while self._broken is None:
+            if self._log_is_long(CHECKPOINT_BUSY_ROWS, CHECKPOINT_BUSY_CHARS):
+                await self._shorten_log()
+                continue
             jobs = self._take()
             if jobs:
                 await self._commit(jobs)
-                continue
-            if self._closing:
+            elif self._closing:
                 return
-            if self._rows_in_log > CHECKPOINT_IDLE_ROWS:
-                self._rows_in_log = 0
-                await self._link.call(_checkpoint)
-                continue
-            self._wake.clear()
-            await self._wake.wait()
+            elif self._log_is_long(CHECKPOINT_IDLE_ROWS, CHECKPOINT_IDLE_CHARS):
+                await self._shorten_log()
+            else:
+                self._wake.clear()
+                await self._wake.wait()
+
+    def _log_is_long(self, rows: int, chars: int) -> bool:
+        return self._rows_in_log > rows or self._chars_in_log > chars
+
+    async def _shorten_log(self) -> None:
+        """Move the log into the file. A sync that fails here may have lost what was acknowledged long ago."""
+        self._rows_in_log = self._chars_in_log = 0
+        try:
+            await self._link.call(_checkpoint)
+        except DatabaseError as error:
+            if is_full(error):
+                log.warning("checkpoint_waits_for_disk", error=str(error))
+            else:
+                self._break(StoreBroken(f"A checkpoint failed and its fate is unknown: {error}"), [])
 
     def close(self) -> None:
         """Take nothing more; `run` ends when the queue is empty."""
@@ -120,14 +154,20 @@ class SqliteWriter:
             room = TURN_ROWS_MAX[lane]
             while waiting and room > 0:
                 job = waiting.popleft()
+                if job.future.cancelled():
+                    self._waiting_rows -= job.rows
+                    continue
                 room -= job.rows
                 taken.append(job)
         return taken
 
     async def _commit(self, jobs: list[Job]) -> None:
+        if self._broken is not None:
+            self._settle(jobs, [self._broken] * len(jobs))
+            return
         groups = _grouped(jobs)
         try:
-            outcomes = await self._link.call(lambda raw: write_with(raw, lambda tx: _run(raw, tx, groups)))
+            outcomes, chars = await self._link.call(lambda raw: write_with(raw, lambda tx: _run(raw, tx, groups)))
         except StoreError as error:
             if isinstance(error, StoreBroken):
                 self._break(error, jobs)
@@ -138,6 +178,7 @@ class SqliteWriter:
         else:
             self.commits += 1
             self._rows_in_log += sum(job.rows for job in jobs)
+            self._chars_in_log += chars
             self._settle([job for group in groups for job in group], outcomes)
 
     async def _halve(self, jobs: list[Job], error: Exception) -> None:
@@ -158,8 +199,9 @@ class SqliteWriter:
         self._waiting_rows += job.rows
         for half in halves:
             await self._commit([half])
-        failed = next((half.future.exception() for half in halves if half.future.exception()), None)
-        self._settle([job], [failed if failed else [one for half in halves for one in half.future.result()]])
+        # Every one has settled.
+        outcomes = await asyncio.gather(*(half.future for half in halves), return_exceptions=True)
+        self._settle([job], [_joined(halves, outcomes)])
 
     def _settle(self, jobs: list[Job], outcomes: list[Any]) -> None:
         for job, outcome in zip(jobs, outcomes, strict=True):
@@ -189,14 +231,27 @@ def _grouped(jobs: list[Job]) -> list[list[Job]]:
     return list(groups.values())
 
 
-def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> list[Any]:
-    """Run every group in the open transaction; an outcome for each job, in the order of the groups."""
+def _joined(jobs: list[Job], outcomes: list[Any]) -> list[Any] | BaseException:
+    """The results of all items; an error, if no part was written or nobody knows what was."""
+    errors = [one for one in outcomes if isinstance(one, BaseException)]
+    unknown = next((one for one in errors if isinstance(one, StoreBroken)), None)
+    if unknown is not None or len(errors) == len(outcomes):
+        return unknown or errors[0]
+    parts = (
+        [one] * len(job.items) if isinstance(one, BaseException) else one
+        for job, one in zip(jobs, outcomes, strict=True)
+    )
+    return [result for part in parts for result in part]
+
+
+def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> tuple[list[Any], int]:
+    """Run every group in the open transaction; an outcome for each job in the order of the groups, and what it took."""
     outcomes: list[Any] = []
     for group in groups:
         first = group[0]
         if first.batch is None:
             assert first.operation is not None
-            outcomes.append(in_savepoint(raw, first.operation))
+            outcomes.append(in_savepoint(raw, tx, first.operation))
             continue
         items = [item for job in group for item in job.items]
         results = step(first.batch.operation(tx, items))
@@ -205,7 +260,7 @@ def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> 
         for job in group:
             outcomes.append(results[at : at + len(job.items)])
             at += len(job.items)
-    return outcomes
+    return outcomes, tx.bound_chars
 
 
 def _checkpoint(raw: RawConnection) -> None:

@@ -1,0 +1,320 @@
+"""The writer: who waits together commits together, one bad row fails alone, and nothing follows the unknown."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tasktick.errors import StoreBroken, StoreError, StoreFull
+from tasktick.store import writer as writer_module
+from tasktick.store.connect import OperationalError, RawConnection, raw_connection
+from tasktick.store.protocol import Batch, Lane, Transaction
+from tasktick.store.writer import SqliteWriter
+
+T = TypeVar("T")
+BAD = "bad"
+
+
+class Flawed:
+    """A connection on which a statement can be made to fail, or may only be watched."""
+
+    def __init__(self) -> None:
+        self.raw: Any = raw_connection(Path(":memory:"))
+        self.raw.execute("CREATE TABLE counts (tenant TEXT, state INTEGER, tasks INTEGER, PRIMARY KEY (tenant, state))")
+        self.fail: dict[str, BaseException] = {}
+        self.executed: list[str] = []
+
+    def execute(self, statement: str, *parameters: Any) -> Any:
+        self.executed.append(statement)
+        for start, error in self.fail.items():
+            if statement.startswith(start):
+                raise error
+        return self.raw.execute(statement, *parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+class InlineLink:
+    """Runs at once; while it is held, the writer's turn waits."""
+
+    def __init__(self, raw: Flawed) -> None:
+        self.raw = raw
+        self.free = asyncio.Event()
+        self.free.set()
+        self.asked = asyncio.Event()
+
+    async def call(self, work: Callable[[RawConnection], T]) -> T:
+        self.asked.set()
+        await self.free.wait()
+        return work(self.raw)  # type: ignore[arg-type] # it stands in for one
+
+    async def close(self) -> None:
+        self.raw.close()
+
+
+class Bench:
+    """A writer, its connection, and what crashed it."""
+
+    def __init__(self) -> None:
+        self.raw = Flawed()
+        self.link = InlineLink(self.raw)
+        self.crashes: list[BaseException] = []
+        self.writer = SqliteWriter(self.link, self.crashes.append)
+        self.order: list[str] = []
+        self.turns: list[list[str]] = []
+        self.loop = asyncio.create_task(self.writer.run())
+
+    def batch(self, name: str = "add", lane: Lane = Lane.CREATE, rows_max: int = 500) -> Batch:
+        async def operation(tx: Transaction, items: list[Any]) -> list[Any]:
+            self.turns.append(items)
+            if BAD in items:
+                raise ValueError("a bad row")
+            await tx.run("counts_add", rows=[[item, 2, 1] for item in items])
+            return [f"{item}!" for item in items]
+
+        return Batch(name, lane, operation, rows_max)
+
+    def noting(self, name: str) -> Callable[[Transaction], Awaitable[str]]:
+        async def operation(tx: Transaction) -> str:
+            self.order.append(name)
+            await tx.run("counts_add", rows=[[name, 2, 1]])
+            return name
+
+        return operation
+
+    @property
+    def kept(self) -> dict[str, int]:
+        return dict(self.raw.raw.execute("SELECT tenant, tasks FROM counts ORDER BY tenant").fetchall())
+
+    async def settle(self) -> None:
+        self.writer.close()
+        await self.loop
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    yield bench
+    await bench.settle()
+    await bench.link.close()
+
+
+def full() -> OperationalError:
+    return _coded("database or disk is full", 13)
+
+
+def broken() -> OperationalError:
+    return _coded("disk I/O error", 10)
+
+
+def _coded(text: str, code: int) -> OperationalError:
+    error = OperationalError(text)
+    error.sqlite_errorcode = code
+    return error
+
+
+async def waiting(bench: Bench, *work: Awaitable[Any]) -> list[Any]:
+    """Queue all of it behind a held connection, then let go; every outcome, raised or returned."""
+    bench.link.free.clear()
+    first = asyncio.ensure_future(bench.writer.write(bench.noting("first")))
+    await bench.link.asked.wait()
+    tasks = []
+    for one in work:
+        tasks.append(asyncio.ensure_future(one))
+        await asyncio.sleep(0)
+    bench.link.free.set()
+    await first
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_who_waits_together_commits_together(bench: Bench) -> None:
+    outcomes = await waiting(bench, *(bench.writer.write_batch(bench.batch(), [f"t{n}"]) for n in range(100)))
+    assert outcomes == [[f"t{n}!"] for n in range(100)]
+    assert bench.writer.commits == 2
+    assert len(bench.turns) == 1, "they are one statement"
+    assert bench.writer.waiting_rows == 0
+
+
+async def test_a_turn_is_bounded(bench: Bench) -> None:
+    await waiting(bench, *(bench.writer.write_batch(bench.batch(), [f"t{n}"]) for n in range(1_200)))
+    assert [len(turn) for turn in bench.turns] == [500, 500, 200]
+
+
+async def test_long_lists_go_in_slices(bench: Bench) -> None:
+    items = [f"t{n}" for n in range(25)]
+    assert await bench.writer.write_batch(bench.batch(rows_max=10), items) == [f"{item}!" for item in items]
+    assert await bench.writer.write_batch(bench.batch(), []) == []
+
+
+async def test_claims_go_before_creates_and_upkeep_last_and_one_at_a_time(bench: Bench) -> None:
+    lanes = {"create": Lane.CREATE, "upkeep": Lane.UPKEEP, "fire": Lane.FIRE}
+    names = ["upkeep", "create", "upkeep", "fire", "create", "fire"]
+    await waiting(bench, *(bench.writer.write(bench.noting(name), lanes[name]) for name in names))
+    assert bench.order == ["first", "fire", "fire", "create", "create", "upkeep", "upkeep"]
+    assert bench.writer.commits == 3, "the second upkeep had to wait for a turn of its own"
+
+
+@pytest.mark.parametrize("bad_at", [0, 6, 12])
+async def test_one_bad_row_fails_alone(bench: Bench, bad_at: int) -> None:
+    items = [f"t{n:02}" for n in range(12)]
+    items.insert(bad_at, BAD)
+    results = await bench.writer.write_batch(bench.batch(), items)
+    assert isinstance(results[bad_at], ValueError)
+    assert [one for one in results if not isinstance(one, ValueError)] == [f"t{n:02}!" for n in range(12)]
+    assert bench.kept == dict.fromkeys((f"t{n:02}" for n in range(12)), 1)
+    assert bench.writer.waiting_rows == 0
+
+
+async def test_one_bad_caller_fails_alone(bench: Bench) -> None:
+    writes = [bench.writer.write_batch(bench.batch(), [name]) for name in ("a", "b", BAD, "c")]
+    outcomes = await waiting(bench, *writes, bench.writer.write(bench.noting("d")))
+    assert [outcomes[n] for n in (0, 1, 3, 4)] == [["a!"], ["b!"], ["c!"], "d"]
+    assert isinstance(outcomes[2][0], ValueError)
+    assert bench.kept == {"a": 1, "b": 1, "c": 1, "d": 1, "first": 1}
+
+
+async def test_an_operation_that_fails_undoes_itself_alone(bench: Bench) -> None:
+    async def failing(tx: Transaction) -> None:
+        await tx.run("counts_add", rows=[["gone", 2, 1]])
+        raise ValueError("not this one")
+
+    outcomes = await waiting(bench, bench.writer.write(failing), bench.writer.write(bench.noting("kept")))
+    assert isinstance(outcomes[0], ValueError)
+    assert outcomes[1] == "kept"
+    assert bench.kept == {"first": 1, "kept": 1}
+    assert bench.writer.commits == 2
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "INSERT", "COMMIT"])
+async def test_a_full_disk_refuses_and_recovers(bench: Bench, statement: str) -> None:
+    bench.raw.fail[statement] = full()
+    for write in (
+        bench.writer.write(bench.noting("a")),
+        bench.writer.write_batch(bench.batch(), ["b", "c"]),
+    ):
+        with pytest.raises(StoreFull):
+            await write
+    assert not bench.raw.raw.in_transaction
+    bench.raw.fail.clear()
+    assert await bench.writer.write(bench.noting("d")) == "d"
+    assert bench.kept == {"d": 1}
+    assert (bench.crashes, bench.writer.broken) == ([], False)
+
+
+async def test_what_is_written_of_a_list_is_told_from_what_is_not(bench: Bench) -> None:
+    add = bench.batch()
+
+    async def operation(tx: Transaction, items: list[Any]) -> list[Any]:
+        if "c" in items:
+            raise full()
+        return await add.operation(tx, items)
+
+    items = ["a", "b", *["x"] * 498, "c", "d"]
+    results = await bench.writer.write_batch(Batch("part", Lane.CREATE, operation), items)
+    assert results[:2] == ["a!", "b!"]
+    assert [type(one) for one in results[500:]] == [StoreFull, StoreFull]
+    assert bench.kept == {"a": 1, "b": 1, "x": 498}
+
+
+@pytest.mark.parametrize("statement", ["COMMIT", "INSERT", "ROLLBACK"])
+async def test_nothing_is_written_after_the_unknown(bench: Bench, statement: str) -> None:
+    bench.raw.fail[statement] = broken()
+    if statement == "ROLLBACK":
+        bench.raw.fail["INSERT"] = full()
+    bench.link.free.clear()
+    writes = [asyncio.ensure_future(bench.writer.write(bench.noting(f"t{n}"), Lane.UPKEEP)) for n in range(3)]
+    await asyncio.sleep(0)
+    bench.link.free.set()
+    outcomes = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(one) for one in outcomes] == [StoreBroken] * 3
+    bench.raw.fail.clear()
+    executed = len(bench.raw.executed)
+    with pytest.raises(StoreBroken):
+        await bench.writer.write(bench.noting("later"))
+    assert len(bench.raw.executed) == executed
+    assert [type(one) for one in bench.crashes] == [StoreBroken]
+    assert (bench.writer.broken, bench.writer.waiting_rows) == (True, 0)
+
+
+async def test_what_is_split_stops_at_the_unknown(bench: Bench) -> None:
+    """A bad row makes the batch split; the commit of the first half breaks; the second half must not be tried."""
+    bench.raw.fail["COMMIT"] = broken()
+    outcomes = asyncio.ensure_future(bench.writer.write_batch(bench.batch(), ["a", "b", BAD, "c"]))
+    with pytest.raises(StoreBroken):
+        await outcomes
+    assert [statement for statement in bench.raw.executed if statement == "COMMIT"] == ["COMMIT"]
+    assert len(bench.crashes) == 1
+
+
+async def test_an_idle_moment_shortens_the_log(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "CHECKPOINT_IDLE_ROWS", 3)
+    await bench.writer.write_batch(bench.batch(), ["a", "b", "c"])
+    assert not any("checkpoint" in one for one in bench.raw.executed)
+    await bench.writer.write_batch(bench.batch(), ["d"])
+    await bench.settle()
+    assert [one for one in bench.raw.executed if "checkpoint" in one] == ["PRAGMA wal_checkpoint(PASSIVE)"]
+
+
+async def test_long_bodies_shorten_the_log_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "CHECKPOINT_BUSY_CHARS", 1_000)
+    await waiting(bench, *(bench.writer.write_batch(bench.batch(), ["x" * 600 + str(n)]) for n in range(2)))
+    await bench.writer.write(bench.noting("after"))
+    assert [one for one in bench.raw.executed if "checkpoint" in one] == ["PRAGMA wal_checkpoint(PASSIVE)"]
+
+
+async def test_a_checkpoint_that_fails_is_unknown_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "CHECKPOINT_IDLE_ROWS", 0)
+    bench.raw.fail["PRAGMA wal_checkpoint"] = broken()
+    await bench.writer.write(bench.noting("a"))
+    await asyncio.wait_for(bench.loop, 5)
+    assert [type(one) for one in bench.crashes] == [StoreBroken]
+    with pytest.raises(StoreBroken):
+        await bench.writer.write(bench.noting("b"))
+
+
+async def test_a_checkpoint_may_wait_for_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "CHECKPOINT_IDLE_ROWS", 0)
+    bench.raw.fail["PRAGMA wal_checkpoint"] = full()
+    await bench.writer.write(bench.noting("a"))
+    assert await bench.writer.write(bench.noting("b")) == "b"
+    assert bench.crashes == []
+
+
+async def test_what_was_queued_before_the_close_is_written(bench: Bench) -> None:
+    bench.link.free.clear()
+    writes = [asyncio.ensure_future(bench.writer.write(bench.noting(f"t{n}"))) for n in range(5)]
+    await asyncio.sleep(0)
+    bench.writer.close()
+    with pytest.raises(StoreError, match="closing"):
+        await bench.writer.write(bench.noting("late"))
+    bench.link.free.set()
+    assert await asyncio.gather(*writes) == [f"t{n}" for n in range(5)]
+    await bench.loop
+
+
+async def test_who_has_gone_away_is_not_written_for(bench: Bench) -> None:
+    bench.link.free.clear()
+    first = asyncio.ensure_future(bench.writer.write(bench.noting("first")))
+    await bench.link.asked.wait()
+    gone = asyncio.ensure_future(bench.writer.write_batch(bench.batch(), ["gone"]))
+    await asyncio.sleep(0)
+    gone.cancel()
+    bench.link.free.set()
+    assert await first == "first"
+    assert await bench.writer.write(bench.noting("next")) == "next"
+    assert bench.kept == {"first": 1, "next": 1}
+    assert bench.writer.waiting_rows == 0
+
+
+async def test_too_many_waiting_is_said_aloud(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "WAITING_MAX", 10)
+    bench.link.free.clear()
+    write = asyncio.ensure_future(bench.writer.write_batch(bench.batch(), [f"t{n}" for n in range(10)]))
+    await asyncio.sleep(0)
+    assert bench.writer.overloaded
+    bench.link.free.set()
+    await write
+    assert not bench.writer.overloaded
