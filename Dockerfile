@@ -1,7 +1,7 @@
 # Built in one stage, run in another: the image holds Python, TaskTick and nothing to build with.
 FROM python:3.13-slim AS build
 WORKDIR /src
-COPY pyproject.toml LICENSE ./
+COPY pyproject.toml LICENSE README.md ./
 COPY tasktick ./tasktick
 RUN python -m venv /opt/tasktick \
  && /opt/tasktick/bin/pip install --no-cache-dir --no-compile ".[all]" \
