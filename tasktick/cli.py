@@ -188,13 +188,11 @@ def check_config(file: Path) -> None:
       tasktick check-config /etc/tasktick.toml
     """
     from tasktick.config import Config
-    from tasktick.daemon import check_listen
     from tasktick.dispatch.guard import AddressPolicy
     from tasktick.store.database import sqlite_path
 
     config = load_config(file, failure=Failed)
     try:
-        check_listen(config)
         sqlite_path(config.store.url, Path(config.store.data))
         AddressPolicy.of(config.dispatch.allow_networks, [])
     except ConfigError as error:

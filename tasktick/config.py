@@ -8,6 +8,7 @@ that says where it stands.
 import re
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -208,7 +209,25 @@ def check(config: Config) -> None:
                 raise ConfigError(f"{section_name}.{name}: must be at least 1.")
     if config.scheduler.early_ms > 20:
         raise ConfigError("scheduler.early_ms: a task is claimed at most 20 ms ahead.")
-    host_and_port(config.server.listen)
+    check_listen(config)
+
+
+def check_listen(config: Config) -> None:
+    """Beyond loopback only if the settings say so."""
+    host, _ = host_and_port(config.server.listen)
+    if not _is_loopback(host) and not config.server.public:
+        raise ConfigError(
+            f"server.listen: {config.server.listen} can be reached from other machines. "
+            "If that is meant, say --public (or server.public = true), and put TLS in front of it."
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    """A name but `localhost` may be anywhere, even one that begins with 127."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def host_and_port(listen: str) -> tuple[str, int]:

@@ -10,7 +10,7 @@ from tasktick.client.core import Request
 from tasktick.ctl import listing, render
 from tasktick.ctl.connect import new_key, server_options, session
 
-COLUMNS = ("id", "class", "final_error", "died_at", "attempts", "name", "task_id")
+COLUMNS = ("id", "class", "final_error", "died_at", "attempts_count", "resolution", "name", "task_id")
 NAMES = click.argument("names", metavar="ID...", nargs=-1, required=True)
 
 
@@ -29,10 +29,10 @@ def group() -> None:
 
 @group.command("list")
 @click.option("--class", "class_", help="Only of this class: receiver, network, policy or platform.")
-@click.option("--resolved", is_flag=True, help="Those that were replayed or archived, not the open ones.")
+@click.option("--with-resolved", is_flag=True, help="Those that were replayed or archived, too.")
 @listing.filters
 @server_options
-def list_letters(class_: str | None, resolved: bool, **given: Any) -> None:
+def list_letters(class_: str | None, with_resolved: bool, **given: Any) -> None:
     """List dead letters, newest first.
 
     \b
@@ -40,19 +40,13 @@ def list_letters(class_: str | None, resolved: bool, **given: Any) -> None:
       tasktick ctl dlq list
       tasktick ctl dlq list --queue mail --all -o json
     """
-    asked = {**listing.query(given), "class": class_, "unresolved": False if resolved else None}
+    asked = {**listing.query(given), "class": class_, "unresolved": False if with_resolved else None}
     listing.show(core.list_dead_letters(asked), COLUMNS, _row, empty=_empty, every=given["every"])
 
 
 def _row(letter: dict[str, Any]) -> list[Any]:
-    task = letter.get("task")
-    inner = task if isinstance(task, dict) else {}
-    shown = {"name": inner.get("name"), "task_id": inner.get("id"), **letter}
-    error = shown.get("final_error")
-    if isinstance(error, dict):
-        shown["final_error"] = error.get("code") or error.get("detail")
-    if isinstance(shown.get("attempts"), list):
-        shown["attempts"] = len(shown["attempts"])
+    shown = {**letter, "name": (letter.get("task") or {}).get("name")}
+    shown["final_error"] = (letter.get("final_error") or {}).get("code")
     return [shown.get(column) for column in COLUMNS]
 
 

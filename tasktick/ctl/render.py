@@ -6,11 +6,12 @@ characters that turn the direction of text, are shown as escapes and never reach
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from tasktick.client.core import Answer, Problem
 
@@ -50,10 +51,10 @@ def word(value: Any) -> str:
             return clean(value) or NOTHING
         case float():
             return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
-        case Mapping():
-            return ", ".join(f"{clean(str(name))}={word(one)}" for name, one in value.items()) or NOTHING
-        case list() | tuple():
-            return ", ".join(word(one) for one in value) or NOTHING
+        case list() if all(isinstance(one, str) for one in value):
+            return clean(", ".join(value)) or NOTHING
+        case Mapping() | list():
+            return clean(msgspec.json.encode(value).decode()) if value else NOTHING
         case _:
             return clean(str(value))
 
@@ -72,19 +73,27 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Seque
     _print(printed)
 
 
-def record(pairs: Iterable[tuple[str, Any]]) -> None:
-    """Print one object: a line for each field that says something."""
+def record(pairs: Iterable[tuple[str, Any]], *, depth: int = 1) -> None:
+    """Print one object: a line for each field that says something, and for each field of its parts, to a depth."""
     from rich.table import Table
     from rich.text import Text
 
     printed = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     printed.add_column(no_wrap=True, style="bold")
     printed.add_column(overflow="fold")
-    for name, value in pairs:
-        if value is not None and value not in ({}, []):
-            said = word(value)
-            printed.add_row(name, Text(said, style=STYLES.get(said, "")))
+    for name, value in _parts(pairs, depth):
+        said = word(value)
+        if said != NOTHING:
+            printed.add_row(Text(clean(name)), Text(said, style=STYLES.get(said, "")))
     _print(printed)
+
+
+def _parts(pairs: Iterable[tuple[str, Any]], depth: int) -> Iterator[tuple[str, Any]]:
+    for name, value in pairs:
+        if isinstance(value, dict) and depth:
+            yield from _parts(((f"{name}.{part}", one) for part, one in value.items()), depth - 1)
+        else:
+            yield name, value
 
 
 def _print(printed: "RenderableType") -> None:

@@ -1,8 +1,5 @@
 """`ctl stats`: how it is going, in figures."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import click
 
 from tasktick.client import core
@@ -25,12 +22,4 @@ def command() -> None:
     if connected.as_json:
         render.document(answer)
     else:
-        render.record(_flat(answer.json() or {}))
-
-
-def _flat(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in figures.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+        render.record((answer.json() or {}).items(), depth=3)

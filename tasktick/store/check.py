@@ -116,7 +116,8 @@ def _tried(name: str, raw: RawConnection, look: Look) -> Check:
     try:
         ok, detail = look(raw)
     except (DatabaseError, msgspec.MsgspecError, StoreError) as error:
-        ok, detail = False, f"it cannot be read: {error}"
+        # What the database said, not what the daemon would advise.
+        ok, detail = False, f"it cannot be read: {error.__cause__ or error}"
     return Check(name, ok, detail)
 
 

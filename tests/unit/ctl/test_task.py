@@ -119,7 +119,7 @@ def test_add_waits_through_a_restart(ctl: Ctl, stub: ApiStub, monkeypatch: pytes
         "running, attempt 1",
         "succeeded, attempt 1",
     ]
-    assert "status=200" in result.stdout
+    assert re.search(r"^result\.status +200$", result.stdout, re.MULTILINE)
 
 
 def test_add_that_waits_for_a_failure(ctl: Ctl, stub: ApiStub) -> None:
@@ -196,7 +196,8 @@ def test_show(ctl: Ctl, stub: ApiStub) -> None:
         "/v1/tasks/key:invoice-771",
         "/v1/tasks/key:invoice-771/attempts?limit=1000",
     ]
-    assert "team=billing" in result.stdout
+    assert re.search(r"^tags\.team +billing$", result.stdout, re.MULTILINE)
+    assert re.search(r"^target\.url +https://app.example/hook$", result.stdout, re.MULTILINE)
     assert "http_503: The receiver answered 503." in result.stdout
     stub.tell(Told(200, b'{"id": "tsk_1"}'))
     assert ctl("task", "show", "tsk_1", "-o", "json").stdout == '{"id": "tsk_1"}\n'

@@ -1,0 +1,130 @@
+"""`ctl dlq`, `ctl stats`, `ctl secret`, and tables on a terminal."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tasktick.ctl import render
+from tests.fakes.api_stub import ApiStub, Told, refused, told
+from tests.unit.ctl.conftest import Ctl
+
+ID = "dlq_0190a7c1d2e37f0081c2d3e4f5061707"
+TASK_ID = "tsk_0190a7c1d2e37f0081c2d3e4f5061708"
+LETTER: dict[str, Any] = {
+    "id": ID,
+    "task_id": TASK_ID,
+    "class": "network",
+    "reason": "attempts_exhausted",
+    "final_error": {"class": "network", "code": "refused", "detail": "Nobody listens."},
+    "attempts_count": 5,
+    "died_at": "2026-02-10T08:00:00.000Z",
+    "resolution": None,
+    "task": {"id": TASK_ID, "name": "Invoice", "state": "dead", "target": {"url": "http://x/"}},
+}
+
+
+def test_dlq_list(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told({"data": [LETTER], "next_cursor": None}), told({"data": [], "next_cursor": None}))
+    result = ctl("dlq", "list", "--class", "network", "--with-resolved", "--queue", "mail")
+    assert result.exit_code == 0, result.stderr
+    assert stub.asked[0].path == "/v1/dlq?queue=mail&class=network&unresolved=false"
+    assert result.stdout.splitlines()[1].split() == [
+        *(ID, "network", "refused", "2026-02-10T08:00:00.000Z", "5", "-", "Invoice", TASK_ID)
+    ]
+    assert "nothing gave up" in ctl("dlq", "list").stderr
+    assert stub.asked[1].path == "/v1/dlq"
+
+
+def test_dlq_show(ctl: Ctl, stub: ApiStub) -> None:
+    attempts = [{"attempt": 5, "state": "failed", "error": {"code": "refused", "detail": "Nobody listens."}}]
+    stub.tell(told({**LETTER, "attempts": attempts}))
+    result = ctl("dlq", "show", ID)
+    assert re.search(r"^final_error\.detail +Nobody listens\.$", result.stdout, re.MULTILINE)
+    assert re.search(r"^task\.target\.url +http://x/$", result.stdout, re.MULTILINE)
+    assert "refused: Nobody listens." in result.stdout
+
+
+def test_dlq_replay(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told({"id": TASK_ID, "state": "scheduled"}), refused(409, "state_conflict", "It is archived."))
+    result = ctl("dlq", "replay", ID, "dlq_2", "--to", "http://y/")
+    assert result.exit_code == 1
+    assert [asked.path for asked in stub.asked] == [f"/v1/dlq/{ID}/replay", "/v1/dlq/dlq_2/replay"]
+    assert stub.asked[0].document == {"target": {"url": "http://y/"}}
+    assert result.stdout.splitlines()[1].split() == [TASK_ID, "scheduled"]
+    assert "dlq_2: It is archived." in result.stderr
+
+
+def test_dlq_archive(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(Told(200, b'{"id":"dlq_1","resolution":"archived"}'))
+    result = ctl("dlq", "archive", "dlq_1", "-o", "json")
+    assert result.exit_code == 0
+    assert result.stdout == '{"id":"dlq_1","resolution":"archived"}\n'
+    assert (stub.asked[0].path, stub.asked[0].body) == ("/v1/dlq/dlq_1/archive", b"")
+
+
+def test_stats(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told({"counts": {"scheduled": 3}, "lateness": {"p50": 0.0012345678, "p99.9": None}, "rates": {}}))
+    lines = ctl("stats").stdout.splitlines()
+    assert [line.split() for line in lines] == [["counts.scheduled", "3"], ["lateness.p50", "0.00123457"]]
+
+
+def test_secrets(ctl: Ctl, stub: ApiStub) -> None:
+    secret = "whsec_" + "A" * 60
+    stub.tell(told({"data": [{"id": "sec_1", "secret": secret, "created_at": "2026"}]}))
+    assert secret in ctl("secret", "show").stdout
+    stub.tell(told({"data": [{"id": "sec_1", "secret": "***AAAA", "created_at": "2026"}]}), told({"data": []}))
+    assert "***AAAA" in ctl("secret", "list").stdout
+    assert "unsigned" in ctl("secret", "list").stderr
+    assert [asked.path for asked in stub.asked] == ["/v1/secrets?reveal=1", "/v1/secrets", "/v1/secrets"]
+
+
+class Terminal:
+    """A standard output that says it is a terminal."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        return
+
+
+def test_a_table_fits_the_terminal_and_breaks_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    render.table(("id", "state", "target"), [(ID, "dead", "https://app.example/" + "long/" * 30)])
+    assert "\x1b[31mdead" in terminal.text
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text)
+    assert ID in plain
+    assert max(map(len, plain.splitlines())) <= 70
+
+
+def test_markup_in_data_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    render.record([("name", "[bold]x[/bold] [link=http://evil]y[/link] :smile:"), ("[red]n", 1)])
+    out = capsys.readouterr().out
+    assert "[bold]x[/bold] [link=http://evil]y[/link] :smile:" in out
+    assert "[red]n" in out
+
+
+COMMANDS = (
+    *("", "task", "task add", "task list", "task show", "task cancel", "task run", "task retry", "task pause"),
+    *("task resume", "task delete", "dlq", "dlq list", "dlq show", "dlq replay", "dlq archive", "stats"),
+    *("secret", "secret show", "secret list"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(ctl: Ctl, command: str) -> None:
+    result = ctl(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert re.search(r"Examples?:\n +(date \| )?tasktick ctl ", result.stdout)
