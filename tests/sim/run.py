@@ -163,7 +163,9 @@ class Play:
 
     async def _act(self, node: Node, random: Random) -> None:
         name = random.choice(("cancel", "pause", "resume", "run", "retry", "cancel", "move", "move", "move"))
-        task_id = random.choice(sorted(self.acknowledged))
+        # What can still be moved are the young ones; the order of the dict is that of the acknowledgements.
+        candidates = list(self.acknowledged)[-40:] if name == "move" else sorted(self.acknowledged)
+        task_id = random.choice(candidates)
         now = self.clock.now_ms()
         if name == "run":
             self.run_early.add(task_id)  # it may happen though its acknowledgement is lost
