@@ -90,20 +90,31 @@ def pending(ours: list[Migration], theirs: list[Applied]) -> list[Migration]:
 
 
 def migrate(raw: RawConnection) -> list[Migration]:
-    """Bring the store up to date; what was applied."""
-    todo = pending(available(), applied(raw))
+    """Bring the store up to date; what was applied. Who migrates at the same time waits, and finds it done."""
+    ours = available()
+    pending(ours, applied(raw))  # what cannot be read is refused before anything is written
     raw.execute(HISTORY)
-    for migration in todo:
-        raw.execute("BEGIN IMMEDIATE")
-        try:
+    done: list[Migration] = []
+    while (one := _apply_next(raw, ours)) is not None:
+        done.append(one)
+    return done
+
+
+def _apply_next(raw: RawConnection, ours: list[Migration]) -> Migration | None:
+    """Apply the next step that is missing, under the lock that writers share."""
+    raw.execute("BEGIN IMMEDIATE")
+    try:
+        todo = pending(ours, applied(raw))
+        for migration in todo[:1]:
             for statement in statements(migration.text):
                 raw.execute(statement)
             raw.execute(
                 "INSERT INTO schema_history (version, name, checksum, min_reader) VALUES (?, ?, ?, ?)",
                 (migration.version, migration.name, migration.checksum, migration.min_reader),
             )
-        except BaseException:
-            raw.execute("ROLLBACK")
-            raise
         raw.execute("COMMIT")
-    return todo
+    except BaseException:
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")
+        raise
+    return todo[0] if todo else None
