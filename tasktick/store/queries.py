@@ -32,11 +32,19 @@ def parse(text: str) -> dict[str, tuple[str, ...]]:
     parts = _HEAD.split(text)[1:]
     pieces = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
     fragments = {name: body.strip("\n") for kind, name, body in pieces if kind == "fragment"}
-    return {
-        name: split(_INCLUDE.sub(lambda found: fragments[found[1]], body))
-        for kind, name, body in pieces
-        if kind == "name"
-    }
+    found: dict[str, tuple[str, ...]] = {}
+    for kind, name, body in pieces:
+        if kind == "name":
+            if name in found:
+                raise ValueError(f"the statement {name!r} is defined a second time in one file")
+            found[name] = split(_INCLUDE.sub(lambda one: _fragment(fragments, one[1]), body))
+    return found
+
+
+def _fragment(fragments: dict[str, str], name: str) -> str:
+    if name not in fragments:
+        raise ValueError(f"there is no fragment {name!r} in this file")
+    return fragments[name]
 
 
 def split(body: str) -> tuple[str, ...]:
