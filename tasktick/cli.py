@@ -55,7 +55,8 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Where the program `tasktick` starts."""
+    """Where the program `tasktick` starts. What it makes is its user's alone."""
+    os.umask(0o077)
     cli(prog_name="tasktick")
 
 
@@ -249,7 +250,6 @@ def _steps(path: Path, *, only_check: bool) -> "list[Migration]":
     from tasktick.store.database import lock_file
     from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS
 
-    os.umask(0o077)
     try:
         if only_check:
             raw = raw_connection(path, READER_PRAGMAS, read_only=True)

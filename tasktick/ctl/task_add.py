@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from tasktick.client import core
-from tasktick.client.core import Unreachable
+from tasktick.client.core import Problem, Unreachable
 from tasktick.ctl import render
 from tasktick.ctl.connect import Session, new_key, server_options, session
 from tasktick.ctl.listing import name_and_value
@@ -20,6 +20,7 @@ POLL_MAX_MS = 2_000
 POLL_GROWTH = 1.5
 # A daemon that is restarted meanwhile comes back; one that stays away is not waited for.
 UNREACHABLE_POLLS_MAX = 30
+UNAVAILABLE = 503
 SHOWN = ("id", "key", "state", "reason", "attempt", "run_at", "completed_at", "error", "result")
 
 Pause = Callable[[float], object]
@@ -162,7 +163,7 @@ def follow(connected: Session, answer: core.Answer, pause: Pause) -> core.Answer
         try:
             answer, failures = connected.send(core.get_task(name)), 0
             task = answer.json() or {}
-        except Unreachable:
+        except (Unreachable, Problem) as error:
             failures += 1
-            if failures >= UNREACHABLE_POLLS_MAX:
+            if failures >= UNREACHABLE_POLLS_MAX or (isinstance(error, Problem) and error.status != UNAVAILABLE):
                 raise

@@ -111,6 +111,7 @@ def test_add_used_wrongly(ctl: Ctl, stub: ApiStub, flags: list[str], said: str) 
 def test_add_waits_through_a_restart(ctl: Ctl, stub: ApiStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_add, "POLL_FIRST_MS", 1)
     stub.tell(told(_task(), 201), told(_task(state="running", attempt=1)), Told(drop=True), Told(drop=True))
+    stub.tell(refused(503, "draining", "On its way out."))
     stub.tell(told(_task(state="succeeded", attempt=1, result={"status": 200})))
     result = ctl("task", "add", "http://x/", "--wait")
     assert result.exit_code == 0, result.stderr
