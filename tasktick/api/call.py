@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from tasktick.access.keys import Principal
+from tasktick.api.in_flight import InFlight
 from tasktick.api.ports import Ports
 
 JSON = "application/json"
@@ -24,6 +25,7 @@ class Call(msgspec.Struct, gc=False):
     headers: Mapping[str, str]
     body: bytes
     now: int
+    in_flight: InFlight
 
     @property
     def tenant(self) -> str:

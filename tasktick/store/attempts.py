@@ -9,9 +9,9 @@ async def of_task(tx: Transaction, task_id: str, after: int = 0, limit: int = 1_
     return await tx.rows("attempts_of", AttemptRow, task_id=task_id, after=after, limit=limit)
 
 
-async def last(tx: Transaction, ids: list[str]) -> dict[str, AttemptRow]:
-    """The last attempt that ended, of each task that has one."""
-    return {row.task_id: row for row in await tx.rows("attempts_last", AttemptRow, ids=ids)}
+async def last(tx: Transaction, ids: list[str], *, bodies: bool = True) -> dict[str, AttemptRow]:
+    """The last attempt that ended, of each task that has one; the answers' bodies only if they are wanted."""
+    return {row.task_id: row for row in await tx.rows("attempts_last", AttemptRow, ids=ids, bodies=bodies)}
 
 
 async def count(tx: Transaction, task_id: str) -> int:

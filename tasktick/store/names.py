@@ -64,6 +64,20 @@ async def remember(tx: Transaction, key: IdempotencyKey, object_id: str, answer:
     await tx.run("names_insert", rows=[columns(answer_row(key, object_id, answer))])
 
 
+async def answer(tx: Transaction, key: IdempotencyKey, answer: StoredAnswer) -> None:
+    """Keep the answer of a key that was taken before it was known."""
+    await tx.run(
+        "names_answer",
+        tenant=key.tenant,
+        kind=IDEMPOTENCY,
+        name=key.name,
+        fingerprint=key.fingerprint,
+        status=answer.status,
+        headers=msgspec.json.encode(answer.headers).decode(),
+        body=answer.body,
+    )
+
+
 def answer_row(key: IdempotencyKey, object_id: str, answer: StoredAnswer) -> Name:
     """The row that keeps an answer."""
     return Name(

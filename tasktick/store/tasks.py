@@ -151,18 +151,25 @@ async def resolve(tx: Transaction, tenant: str, name: str, prefix: str = "tsk") 
     return past
 
 
-async def views(tx: Transaction, tenant: str, ids: list[str]) -> list[TaskView]:
-    """Tasks of this tenant, in the order asked for; others are not there."""
-    found = {view.state.id: view for view in await tx.rows("task_views", TaskView, tenant=tenant, ids=ids)}
+async def views(tx: Transaction, tenant: str, ids: list[str], *, bodies: bool = True) -> list[TaskView]:
+    """Tasks of this tenant, in the order asked for; others are not there. Bodies only if they are wanted."""
+    rows = await tx.rows("task_views", TaskView, tenant=tenant, ids=ids, bodies=bodies)
+    found = {view.state.id: view for view in rows}
     return [found[one] for one in ids if one in found]
 
 
-async def view(tx: Transaction, tenant: str, name: str) -> TaskView:
+async def view(tx: Transaction, tenant: str, name: str, *, bodies: bool = True) -> TaskView:
     """One task of this tenant by id or key, or the refusal."""
-    found = only(await views(tx, tenant, [await resolve(tx, tenant, name)]))
+    found = only(await views(tx, tenant, [await resolve(tx, tenant, name)], bodies=bodies))
     if found is None:
         raise not_found("task", name)
     return found
+
+
+async def holder(tx: Transaction, tenant: str, key: str) -> TaskView | None:
+    """The unfinished task that holds this key."""
+    held = await names.find(tx, tenant, names.TASK, key)
+    return None if held is None else only(await views(tx, tenant, [held.object_id]))
 
 
 async def states(tx: Transaction, ids: list[str]) -> list[TaskState]:

@@ -4,11 +4,12 @@
     'task_id', task_id, 'attempt', attempt, 'series', series, 'fence', fence, 'state', state,
     'picked_at', picked_at, 'started_at', started_at, 'completed_at', completed_at, 'node', node,
     'epoch', epoch, 'status', status, 'error_class', error_class, 'error_code', error_code,
-    'error_detail', error_detail, 'response_headers', json(response_headers), 'response_body', response_body,
+    'error_detail', error_detail, 'response_headers', json(response_headers),
     'response_encoding', response_encoding, 'truncated', truncated
 
 -- name: attempts_of
 SELECT json_group_array(json_object(
+    'response_body', response_body,
     -- include: attempt
 ))
 FROM (SELECT * FROM attempts WHERE task_id = :task_id AND attempt > :after ORDER BY attempt LIMIT :limit);
@@ -16,6 +17,7 @@ FROM (SELECT * FROM attempts WHERE task_id = :task_id AND attempt > :after ORDER
 -- The last attempt that ended, of each task.
 -- name: attempts_last
 SELECT json_group_array(json_object(
+    'response_body', CASE WHEN :bodies THEN response_body END,
     -- include: attempt
 ))
 FROM json_each(:ids) AS wanted

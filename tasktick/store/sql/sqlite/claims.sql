@@ -16,7 +16,7 @@ UPDATE tasks SET
     node = :node, incarnation = :incarnation, epoch = lease.epoch,
     lease_until = :now + :start_delay_ms + timeout_ms + :margin_ms,
     picked_at = :now, cancel_requested = 0
-FROM json_each(:rows) AS row
+FROM jsonb_each(:rows) AS row
 JOIN leases AS lease
     ON lease.partition_id = row.value->>1 AND lease.epoch = row.value->>2 AND lease.incarnation = :incarnation
 WHERE tasks.id = row.value->>0
@@ -33,50 +33,50 @@ WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state = 4 AND t.claim_id
 
 -- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
 -- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
+-- Rows: id, fence, claim_id, expired_by.
 -- name: task_end_check
 SELECT json_group_array(json_array(place, live, cancel)) FROM (
     SELECT
         row.key AS place,
         t.id IS NOT NULL AS live,
         coalesce(t.cancel_requested, 0) AS cancel
-    FROM json_each(:rows) AS row
+    FROM jsonb_each(:rows) AS row
     LEFT JOIN tasks AS t
-        ON t.id = row.value->>'id' AND t.state = 4
-        AND t.fence = row.value->>'fence' AND t.claim_id = row.value->>'claim_id'
+        ON t.id = row.value->>0 AND t.state = 4
+        AND t.fence = row.value->>1 AND t.claim_id = row.value->>2
         AND (
-            row.value->>'expired_by' IS NULL
-            OR t.lease_until <= row.value->>'expired_by'
+            row.value->>3 IS NULL
+            OR t.lease_until <= row.value->>3
             OR EXISTS (SELECT 1 FROM nodes AS n WHERE n.incarnation = t.incarnation AND n.dead_at IS NOT NULL)
         )
 )
 WHERE NOT live OR cancel;
 
+-- Rows: id, fence, claim_id, state, now, attempt, due_at, new_fence, interruptions, uncounted, started_at,
+-- sla_met, completed_at, reason.
 -- name: task_end
 UPDATE tasks SET
-    state = row.value->>'state', version = tasks.version + 1, updated_at = row.value->>'now',
-    attempt = row.value->>'attempt',
-    due_at = coalesce(row.value->>'due_at', tasks.due_at),
-    wake_at = coalesce(row.value->>'due_at', tasks.wake_at),
-    fence = coalesce(row.value->>'new_fence', tasks.fence),
-    interruptions = row.value->>'interruptions', uncounted = row.value->>'uncounted',
-    started_at = row.value->>'started_at', sla_met = row.value->>'sla_met',
-    completed_at = row.value->>'completed_at', reason = row.value->>'reason',
+    state = row.value->>3, version = tasks.version + 1, updated_at = row.value->>4, attempt = row.value->>5,
+    due_at = coalesce(row.value->>6, tasks.due_at),
+    wake_at = coalesce(row.value->>6, tasks.wake_at),
+    fence = coalesce(row.value->>7, tasks.fence),
+    interruptions = row.value->>8, uncounted = row.value->>9, started_at = row.value->>10,
+    sla_met = row.value->>11, completed_at = row.value->>12, reason = row.value->>13,
     lease_until = NULL, cancel_requested = 0
-FROM json_each(:rows) AS row
-WHERE tasks.id = row.value->>'id' AND tasks.state = 4
-    AND tasks.fence = row.value->>'fence' AND tasks.claim_id = row.value->>'claim_id';
+FROM jsonb_each(:rows) AS row
+WHERE tasks.id = row.value->>0 AND tasks.state = 4
+    AND tasks.fence = row.value->>1 AND tasks.claim_id = row.value->>2;
 
+-- Rows: the fields of model/attempt.py, AttemptRow, in their order.
 -- name: attempt_insert
 INSERT INTO attempts (
     task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, epoch, status,
     error_class, error_code, error_detail, response_headers, response_body, response_encoding, truncated
 )
 SELECT
-    value->>'task_id', value->>'attempt', value->>'series', value->>'fence', value->>'state',
-    value->>'picked_at', value->>'started_at', value->>'completed_at', value->>'node', value->>'epoch',
-    value->>'status', value->>'error_class', value->>'error_code', value->>'error_detail',
-    value->>'response_headers', value->>'response_body', value->>'response_encoding', value->>'truncated'
-FROM json_each(:rows) WHERE true;
+    value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8,
+    value->>9, value->>10, value->>11, value->>12, value->>13, value->>14, value->>15, value->>16, value->>17
+FROM jsonb_each(:rows) WHERE true;
 
 -- Attempts whose lease has passed; never those in the asker's own hands, which its own deadline ends.
 -- name: task_expired_leases

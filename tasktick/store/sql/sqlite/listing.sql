@@ -19,7 +19,7 @@ SELECT json_group_array(json_object(
         'type', d.type, 'tags', json(d.tags), 'sla_ms', d.sla_ms, 'expires_in_ms', d.expires_in_ms,
         'schedule_id', d.schedule_id, 'workflow_id', d.workflow_id, 'step', d.step
     ),
-    'payload', json(p.payload)
+    'payload', json(CASE WHEN :bodies THEN p.payload ELSE json_remove(p.payload, '$.target.body') END)
 ))
 FROM json_each(:ids) AS wanted
 JOIN tasks AS t ON t.id = wanted.value

@@ -22,6 +22,10 @@ JOIN names AS n
 DELETE FROM names
 WHERE tenant = :tenant AND kind = :kind AND name = :name AND expires_at IS NOT NULL AND expires_at <= :now;
 
+-- name: names_answer
+UPDATE names SET status = :status, headers = :headers, body = :body
+WHERE tenant = :tenant AND kind = :kind AND name = :name AND fingerprint = :fingerprint;
+
 -- name: names_free
 DELETE FROM names WHERE kind = :kind AND object_id IN (SELECT value FROM json_each(:ids));
 

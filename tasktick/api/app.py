@@ -1,0 +1,215 @@
+"""The server: takes a request through route, key, role and body to its handler, and its answer back.
+
+Life: `start` listens; `stop` ends listening, lets what is being handled end within its grace, and closes the rest.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import Sequence
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestPayloadError
+from aiohttp.web_request import BaseRequest
+
+from tasktick import logs
+from tasktick.access.keys import Principal
+from tasktick.access.roles import Role
+from tasktick.api import problems
+from tasktick.api.auth import Authenticator, permit
+from tasktick.api.call import Call, Reply
+from tasktick.api.in_flight import InFlight
+from tasktick.api.limits import (
+    LimitedServer,
+    assert_c_parser,
+    head_bytes,
+    read_body,
+    response_of,
+)
+from tasktick.api.ports import Ports
+from tasktick.api.routes import table
+from tasktick.api.routing import MethodRefused, Route, Router
+from tasktick.errors import Refused
+
+log = logs.get("api")
+
+BACKLOG = 1_024
+QUERY_FIELDS_MAX = 100
+# Bodies that are held in memory at once, of all connections together.
+BODIES_MAX_BYTES = 128 * 1_048_576
+STOP_GRACE_MS = 5_000
+NOBODY = Principal("", Role.VIEWER, "")
+
+_REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+class Api:
+    """Answers requests, whatever they come through."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._router = Router(table())
+        self._authenticator = Authenticator(ports.database, ports.clock)
+        self._limits = ports.config.server
+        self._in_flight = InFlight()
+        self._bodies_bytes = 0
+
+    def new_request_id(self) -> str:
+        """An id for a request that brings none."""
+        return f"req_{self._ports.ids.new(self._ports.clock.now_ms(), 0)}"
+
+    async def handle(self, request: BaseRequest) -> web.StreamResponse:
+        """Answer one request. Nothing but a lost connection or a cancellation comes out of here as an error."""
+        given = request.headers.get("X-Request-Id")
+        request_id = given if given is not None and _REQUEST_ID.fullmatch(given) else self.new_request_id()
+        try:
+            reply = await self._answer(request, request_id)
+        except Exception as error:  # noqa: BLE001 - a bug becomes a problem with a request id, and one log line
+            reply = self._refusal(request, request_id, error)
+        return response_of(reply, request_id)
+
+    def _refusal(self, request: BaseRequest, request_id: str, error: Exception) -> Reply:
+        if isinstance(error, ConnectionError):
+            raise error
+        if isinstance(error, RequestPayloadError | HttpProcessingError):
+            error = Refused("malformed", "The body of the request is cut off or garbled.")
+        refused = problems.refusal_of(error)
+        if refused is None:
+            log.exception("request_failed", request_id=request_id, method=request.method, exc_info=error)
+            return problems.internal(request_id)
+        log.debug("request_refused", request_id=request_id, code=refused.code, method=request.method)
+        headers = {"Allow": ", ".join(refused.allowed)} if isinstance(refused, MethodRefused) else None
+        return problems.reply(refused, request_id, headers)
+
+    async def _answer(self, request: BaseRequest, request_id: str) -> Reply:
+        if head_bytes(request) > self._limits.headers_max_bytes:
+            raise Refused("headers_too_large", "The request's line and headers are too large.")
+        path = request.rel_url.raw_path
+        route, parameters = self._router.find(request.method, path)
+        _check_accept(request, route)
+        principal = NOBODY
+        if route.permission is not None:
+            principal = await self._authenticator.principal(request.headers, request.remote or "")
+            permit(principal, route.permission)
+        self._check_open(route)
+        call = Call(
+            ports=self._ports,
+            method=route.method,
+            path=path,
+            principal=principal,
+            request_id=request_id,
+            parameters=parameters,
+            query=_query_of(request),
+            headers=request.headers,
+            body=await self._body(request, route),
+            now=self._ports.clock.now_ms(),
+            in_flight=self._in_flight,
+        )
+        return await route.handler(call)
+
+    def _check_open(self, route: Route) -> None:
+        """Refuse writes while the process is on its way out, and new work while there is too much."""
+        if route.writes and self._ports.draining():
+            raise Refused("draining", "This server is stopping. Send the request again in a moment.")
+        if route.makes_work and self._ports.overloaded():
+            raise Refused("overloaded", "There is more to do than can be taken in now. Try again in a moment.")
+
+    async def _body(self, request: BaseRequest, route: Route) -> bytes:
+        """The body of a request that may have one, in a format that is known here."""
+        if route.size == "none" or not request.body_exists:
+            return b""
+        _check_content_type(request, route)
+        limit = self._limits.batch_max_bytes if route.size == "batch" else self._limits.body_max_bytes
+        expected = min(request.content_length or limit, limit)
+        if self._bodies_bytes + expected > BODIES_MAX_BYTES:
+            raise Refused("overloaded", "Too many large requests are being read. Try again in a moment.")
+        self._bodies_bytes += expected
+        try:
+            return await read_body(request, limit, self._limits.body_timeout_ms)
+        finally:
+            self._bodies_bytes -= expected
+
+
+def _query_of(request: BaseRequest) -> dict[str, list[str]]:
+    text = request.rel_url.raw_query_string
+    found: dict[str, list[str]] = {}
+    if text:
+        try:
+            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX, errors="strict")
+        except ValueError:
+            raise Refused("malformed", "The query of this URL cannot be read.") from None
+        for name, value in pairs:
+            if "\0" in value:
+                raise Refused("malformed", "A query does not contain NUL.")
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _check_accept(request: BaseRequest, route: Route) -> None:
+    """Refuse a client that takes nothing that we have."""
+    accept = request.headers.get("Accept")
+    if accept is None or "*/*" in accept or "json" in accept or route.permission is None:
+        return
+    kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
+    if "application/*" not in kinds and any(kinds):
+        raise Refused("not_acceptable", "Answers here are application/json.")
+
+
+def _check_content_type(request: BaseRequest, route: Route) -> None:
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in {"", "identity"}:
+        raise Refused("unsupported_media_type", "Send the body as it is: compressed ones are not taken.")
+    given = request.headers.get("Content-Type")
+    if given is None:
+        return
+    kind, _, parameters = given.partition(";")
+    if kind.strip().lower() not in route.media_types:
+        raise Refused("unsupported_media_type", f"Send Content-Type: {' or '.join(route.media_types)}.")
+    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
+    if charset not in {"", "utf-8", "utf8"}:
+        raise Refused("unsupported_media_type", "Send the body as UTF-8.")
+
+
+class ApiServer:
+    """Listens, and answers."""
+
+    def __init__(self, ports: Ports) -> None:
+        assert_c_parser()
+        self._clock = ports.clock
+        self._api = Api(ports)
+        self._protocols = LimitedServer(self._api.handle, ports.config.server, self._api.new_request_id)
+        self._listening: list[asyncio.Server] = []
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen at a host and port."""
+        loop = asyncio.get_running_loop()
+        self._listening.append(await loop.create_server(self._protocols, host, port, backlog=BACKLOG))
+
+    async def start_on(self, sockets: Sequence[socket.socket]) -> None:
+        """Listen on sockets that are bound already."""
+        loop = asyncio.get_running_loop()
+        for one in sockets:
+            self._listening.append(await loop.create_server(self._protocols, sock=one, backlog=BACKLOG))
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where it listens."""
+        names = [one.getsockname() for server in self._listening for one in server.sockets]
+        return [(str(name[0]), int(name[1])) for name in names]
+
+    @property
+    def open_connections(self) -> int:
+        """How many clients are connected."""
+        return self._protocols.open_connections
+
+    async def stop(self, grace_ms: int = STOP_GRACE_MS) -> None:
+        """Listen no more, let what is being handled end, close the rest."""
+        for server in self._listening:
+            server.close()
+        self._protocols.pre_shutdown()
+        await self._protocols.shutdown(grace_ms / 1_000)
+        for server in self._listening:
+            await server.wait_closed()
+        self._listening.clear()

@@ -1,0 +1,129 @@
+"""Who is asking: the key, the tenant, and how often an address may be wrong."""
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import msgspec
+
+from tasktick.access import keys
+from tasktick.access.keys import Principal
+from tasktick.access.roles import Permission, Role, least, may
+from tasktick.clock import Clock
+from tasktick.errors import Refused
+from tasktick.store import secrets as stored
+from tasktick.store.protocol import Reader
+
+TENANT_HEADER = "TaskTick-Tenant"
+# A key that is revoked works no longer than this anywhere.
+CACHED_MS = 4_000
+CACHED_MAX = 4_096
+FAILURES_MAX = 20
+FAILURE_FORGOTTEN_MS = 3_000
+ADDRESSES_MAX = 10_000
+
+_TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?", re.ASCII)
+
+
+class Failures:
+    """How often each address was wrong lately. Bounded: the address that was quiet longest is forgotten first."""
+
+    def __init__(self) -> None:
+        self._by_address: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_ms(self, address: str, now: float) -> int:
+        """How long this address must wait before it may be wrong again."""
+        failures = self._failures(address, now)
+        return 0 if failures < FAILURES_MAX else max(1, int((failures - FAILURES_MAX + 1) * FAILURE_FORGOTTEN_MS))
+
+    def note(self, address: str, now: float) -> None:
+        """This address was wrong."""
+        self._by_address[address] = (min(self._failures(address, now) + 1, FAILURES_MAX), now)
+        self._by_address.move_to_end(address)
+        while len(self._by_address) > ADDRESSES_MAX:
+            self._by_address.popitem(last=False)
+
+    def _failures(self, address: str, now: float) -> float:
+        failures, at = self._by_address.get(address, (0.0, now))
+        return max(0.0, failures - (now - at) / FAILURE_FORGOTTEN_MS)
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """A key that was right, and when that was checked."""
+
+    principal: Principal
+    checked_at: float
+
+
+class Authenticator:
+    """From a request's headers to its principal."""
+
+    def __init__(self, reader: Reader, clock: Clock) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._known: OrderedDict[bytes, Known] = OrderedDict()
+        self._failures = Failures()
+
+    async def principal(self, headers: Mapping[str, str], address: str) -> Principal:
+        """Whoever shows a valid key, or the refusal."""
+        now = self._clock.monotonic_ms()
+        key = _key_of(headers)
+        fingerprint = hashlib.sha256(key.encode(errors="replace")).digest()
+        known = self._known.get(fingerprint)
+        if known is None or now - known.checked_at > CACHED_MS:
+            # An address that was wrong too often is not listened to, unless its key was right before.
+            wait_ms = 0 if known is not None else self._failures.wait_ms(address, now)
+            if wait_ms:
+                raise Refused("rate_limited", "Too many wrong keys came from this address.", retry_after_ms=wait_ms)
+            known = await self._check(key, fingerprint, address, now)
+        return _acting_for(known.principal, headers.get(TENANT_HEADER))
+
+    async def _check(self, key: str, fingerprint: bytes, address: str, now: float) -> Known:
+        principal = await self._look_up(key)
+        if principal is None:
+            self._known.pop(fingerprint, None)
+            self._failures.note(address, now)
+            detail = "There is no such key." if key else "Send a key: Authorization: Bearer tt_..."
+            raise Refused("unauthenticated", detail)
+        known = self._known[fingerprint] = Known(principal, now)
+        self._known.move_to_end(fingerprint)
+        while len(self._known) > CACHED_MAX:
+            self._known.popitem(last=False)
+        return known
+
+    async def _look_up(self, key: str) -> Principal | None:
+        prefix = keys.prefix_of(key)
+        if prefix is None:
+            return None
+        row = await self._reader.read(lambda tx: stored.key_by_prefix(tx, prefix))
+        if row is None or not keys.matches(key, row.hash) or row.revoked_at is not None:
+            return None
+        if row.expires_at is not None and row.expires_at <= self._clock.now_ms():
+            return None
+        return Principal(row.tenant, Role(row.role), row.id)
+
+
+def _key_of(headers: Mapping[str, str]) -> str:
+    scheme, _, key = headers.get("Authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def _acting_for(principal: Principal, tenant: str | None) -> Principal:
+    """The principal in the tenant that it asks for: any one for an operator, its own for the others."""
+    if tenant is None or tenant == principal.tenant:
+        return principal
+    if not may(principal.role, Permission.OPERATE):
+        raise Refused("forbidden", f"Only an operator's key may act for another tenant with {TENANT_HEADER}.")
+    if _TENANT.fullmatch(tenant) is None:
+        detail = "A tenant's name is 1 to 64 characters of a-z 0-9 _ -, with a letter or digit at both ends."
+        raise Refused("validation_failed", detail, errors=[(TENANT_HEADER, detail)])
+    return msgspec.structs.replace(principal, tenant=tenant)
+
+
+def permit(principal: Principal, permission: Permission) -> None:
+    """Refuse what the role of this key does not allow."""
+    if not may(principal.role, permission):
+        raise Refused(
+            "forbidden", f"A {principal.role} may not do that; it takes a key with the role {least(permission)}."
+        )

@@ -1,0 +1,148 @@
+"""POST /v1/tasks/batch: up to 10,000 tasks, as one JSON document or as lines of JSON.
+
+Each task is read, made and refused by itself. With an Idempotency-Key every task has one of its own, derived
+from it, so that a batch cut off in the middle goes on where it stopped; the whole answer is kept at the end.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tasktick.api import problems, render
+from tasktick.api.call import Call, Reply, encode
+from tasktick.api.decoding import Decoder, unreadable
+from tasktick.api.idempotency import key_of, reply
+from tasktick.api.routing import NDJSON
+from tasktick.api.schemas import TaskBatch
+from tasktick.api.task_requests import Making, new_task
+from tasktick.api.tasks import OK, TASK, making_of
+from tasktick.errors import Refused, TaskTickError
+from tasktick.model.ids import wire
+from tasktick.store import names
+from tasktick.store.names import IdempotencyKey, StoredAnswer
+from tasktick.store.protocol import Transaction
+from tasktick.store.tasks import CREATE, Create
+
+# Tasks that are read before the loop gets its turn again.
+SLICE = 50
+WRITE_SLICE = 500
+# No key of a client contains it, so no derived key is ever one of a client's.
+JOINT = "\x1f"
+
+_BATCH = msgspec.json.Decoder(TaskBatch)
+Result = dict[str, Any]
+
+
+async def create_many(call: Call) -> Reply:
+    """POST /v1/tasks/batch."""
+    items = _items(call)
+    key = key_of(call)
+    with call.in_flight.held(key):
+        before = await _begin(call, key)
+        if before is not None and before.body:
+            return reply(before)
+        results = await _create(call, items, key)
+        body = encode({"data": results})
+        if key is not None:
+            await _keep(call, key, body.decode())
+    return Reply(OK, body)
+
+
+def _items(call: Call) -> Sequence[msgspec.Raw | bytes]:
+    """The tasks of a batch, each still as it was written."""
+    most = call.ports.config.server.batch_max_tasks
+    if call.headers.get("Content-Type", "").partition(";")[0].strip().lower() == NDJSON:
+        items: Sequence[msgspec.Raw | bytes] = [line for line in call.body.split(b"\n") if line.strip()]
+    else:
+        items = _listed(call)
+    if not items:
+        raise Refused("validation_failed", "A batch has at least one task.", errors=[("/tasks", "It is empty.")])
+    if len(items) > most:
+        detail = f"A batch has at most {most} tasks; this one has {len(items)}."
+        raise Refused("validation_failed", detail, errors=[("/tasks", detail)])
+    return items
+
+
+def _listed(call: Call) -> Sequence[msgspec.Raw]:
+    try:
+        return _BATCH.decode(call.body).tasks
+    except msgspec.ValidationError:
+        # Read again the slow way, which finds every fault.
+        Decoder(TaskBatch).decode(call.body, call.ports.config.server.json_depth_max)
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise unreadable(call.body, error) from None
+
+
+async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None) -> list[Result]:
+    """Make the tasks; a result for each, in order."""
+    results: list[Result] = [{} for _ in items]
+    waiting: list[tuple[int, Create]] = []
+    seen: set[str] = set()
+    making = making_of(call)
+    for at, item in enumerate(items):
+        try:
+            waiting.append((at, _one(call, making, item, _derived(key, at), seen)))
+        except TaskTickError as error:
+            results[at] = {"error": problems.item_error(error)}
+        if at % SLICE == SLICE - 1:
+            await call.ports.clock.sleep_ms(0)
+        if len(waiting) >= WRITE_SLICE:
+            await _write(call, waiting, results)
+            waiting = []
+    await _write(call, waiting, results)
+    return results
+
+
+def _one(call: Call, making: Making, item: msgspec.Raw | bytes, key: IdempotencyKey | None, seen: set[str]) -> Create:
+    request = TASK.decode(item, call.ports.config.server.json_depth_max)
+    if len(item) > call.ports.config.server.body_max_bytes:
+        raise Refused("payload_too_large", f"A task has at most {call.ports.config.server.body_max_bytes} bytes.")
+    new = new_task(request, making)
+    if request.key is not None:
+        if request.key in seen:
+            raise Refused("key_taken", "An earlier task of this batch has the same key.", errors=[("/key", "")])
+        seen.add(request.key)
+    return Create(new, key, None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id)))
+
+
+async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: list[Result]) -> None:
+    outcomes = await call.ports.database.write_batch(CREATE, [create for _, create in waiting])
+    made = []
+    for (at, create), outcome in zip(waiting, outcomes, strict=True):
+        if outcome is None:
+            made.append(create.task.state)
+            results[at] = {"id": wire(render.TASK, create.task.state.id)}
+        elif isinstance(outcome, StoredAnswer):
+            results[at] = {"id": outcome.body}
+        else:
+            results[at] = {"error": problems.item_error(outcome)}
+    if made:
+        call.ports.created(made)
+
+
+def _derived(key: IdempotencyKey | None, at: int) -> IdempotencyKey | None:
+    return None if key is None else msgspec.structs.replace(key, name=f"{key.name}{JOINT}{at}")
+
+
+async def _begin(call: Call, key: IdempotencyKey | None) -> StoredAnswer | None:
+    """What the key was answered before; else it is taken, with no answer yet."""
+    if key is None:
+        return None
+    taken = key
+
+    async def operation(tx: Transaction) -> StoredAnswer | None:
+        before = await names.replay(tx, taken)
+        if before is None:
+            await names.remember(tx, taken, "", StoredAnswer(OK, ""))
+        return before
+
+    return await call.ports.database.write(operation)
+
+
+async def _keep(call: Call, key: IdempotencyKey, body: str) -> None:
+    async def operation(tx: Transaction) -> None:
+        await names.answer(tx, key, StoredAnswer(OK, body))
+
+    await call.ports.database.write(operation)
