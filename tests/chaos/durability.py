@@ -81,10 +81,17 @@ def _after_cancel(story: Story, task_id: str, call: Call) -> Iterator[Violation]
 
 
 def deletes(story: Story) -> Iterator[Violation]:
-    """What was deleted is gone."""
+    """What was deleted is gone, and nothing of it is sent any more."""
     for task_id in story.actions:
-        if task_id in story.rows and any(call.acknowledged for call in story.calls_on(task_id, "delete")):
+        times = [call.returned.at for call in story.calls_on(task_id, "delete") if call.acknowledged and call.returned]
+        if not times:
+            continue
+        if task_id in story.rows:
             yield Violation("deleted_lives", f"{task_id} is there though its delete was acknowledged", task_id)
+        for send in story.sends.get(task_id, ()):
+            if send.at > min(times):
+                detail = f"attempt {send.attempt} of {task_id} was sent after its delete was acknowledged"
+                yield Violation("started_after_delete", detail, task_id)
 
 
 def ends(story: Story) -> Iterator[Violation]:

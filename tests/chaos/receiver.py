@@ -22,7 +22,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     status: int | None = 200
     wait_s: float = 0.0
-    # None: the connection is kept; else how it ends: `cut` in the middle of the answer, `reset`, `hang`.
+    # None: the connection is kept; else how it ends: `cut` in the middle of the answer, `drop`, `reset`, `hang`.
     end: str | None = None
 
 
@@ -35,6 +35,7 @@ PLANS: dict[str, tuple[Plan, ...]] = {
     "reject": (Plan(status=404),),
     "cut": (Plan(end="cut"),),
     "reset": (Plan(status=None, end="reset"), Plan()),
+    "drop": (Plan(status=None, end="drop"), Plan()),
     "hang": (Plan(status=None, end="hang"), Plan()),
 }
 
@@ -107,6 +108,9 @@ class Receiver:
             with contextlib.suppress(OSError):
                 await reader.read()
             self._history.add(Answered(hit, now_ms(), "gone"))
+            return False
+        if plan.end == "drop":
+            self._history.add(Answered(hit, now_ms(), "reset"))
             return False
         if plan.end == "reset":
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)

@@ -111,6 +111,14 @@ def deleted_and_there(scene: Scene) -> None:
     scene.counts["purged"] = 1
 
 
+@shows("started_after_delete")
+def deleted_and_sent(scene: Scene) -> None:
+    task = scene.create()
+    scene.call(5, "delete", task_id=task)
+    scene.hit(task, 50)
+    scene.counts["purged"] = 1
+
+
 @shows("not_settled")
 def never_taken_up(scene: Scene) -> None:
     scene.row(scene.create(), "scheduled", 0)

@@ -1,0 +1,86 @@
+"""Runs a suite: `python -m tests.chaos --suite kill --count 20 --seed 1`. Exit code 1 is a violation, 2 is void."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from tests.chaos import controls
+from tests.chaos.disk import available
+from tests.chaos.kill import KillRun
+from tests.chaos.powercut import PowercutRun
+from tests.chaos.verdict import Verdict
+
+SUITES = ("kill", "powercut", "controls")
+VIOLATED = 1
+VOID = 2
+
+
+def percentile(sorted_values: Sequence[int], share: float) -> int | None:
+    """The value that this share of all does not exceed."""
+    if not sorted_values:
+        return None
+    return sorted_values[min(len(sorted_values) - 1, int(len(sorted_values) * share))]
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
+    """Run one suite and print its own figures."""
+    if suite == "kill":
+        outcome = await KillRun(count, seed, folder).run()
+        kinds, counters = outcome.verdict.kinds(), outcome.verdict.counters
+        unexplained = kinds["unexplained_duplicate"] + kinds["sent_twice"]
+        say(f"kills {counters['kills']}  acknowledged {counters['acknowledged']}  lost {kinds['lost']}")
+        say(f"duplicates explained {counters['duplicates']}  unexplained {unexplained}")
+        for name, values in (("ready", outcome.to_ready_ms), ("first hit", outcome.to_first_hit_ms)):
+            p50, p99 = percentile(values, 0.5), percentile(values, 0.99)
+            say(f"restart to {name}: p50 {p50} ms  p99 {p99} ms  ({len(values)} times)")
+        return outcome.verdict
+    if suite == "powercut":
+        if not available():
+            raise SystemExit("powercut needs root, loop devices, mkfs.ext4 and fsfreeze; here they are not.")
+        verdict = await PowercutRun(count, seed, folder).run()
+        counters = verdict.counters
+        say(f"cuts {counters['cuts']}  that lost {counters['cuts_that_lost']}  torn tails {counters['tails']}")
+        say(f"acknowledged, over all cuts {counters['acknowledged']}  lost {counters['lost']}")
+        say(f"control: {counters['control_cuts_that_lost']} of {counters['control_cuts']} cuts lost")
+        return verdict
+    return await controls.run(seed, folder, max(1, count // 20))
+
+
+def main() -> int:
+    """Parse, run, judge, say."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--suite", choices=SUITES, default="kill")
+    parser.add_argument("--count", type=int, default=20, help="how many faults")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same choices")
+    parser.add_argument("--keep", type=Path, help="keep the history and the logs in this folder")
+    given = parser.parse_args()
+    folder = given.keep or Path(tempfile.mkdtemp(prefix=f"tasktick-chaos-{given.suite}-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    say(f"suite {given.suite}  count {given.count}  seed {given.seed}")
+    began = time.monotonic()
+    verdict = uvloop.run(run(given.suite, given.count, given.seed, folder))
+    for line in verdict.lines():
+        say(line)
+    for name, number in sorted(verdict.counters.items()):
+        say(f"  {name:32} {number}")
+    say(f"{'OK' if verdict.ok else 'NOT OK'}  in {time.monotonic() - began:.1f} s")
+    if verdict.ok and given.keep is None:
+        shutil.rmtree(folder)
+    else:
+        say(f"history and logs: {folder}")
+    return VIOLATED if verdict.violations else VOID if verdict.void else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""Suite `kill`: one daemon on SQLite under load, killed with SIGKILL again and again.
+
+A third of the processes are armed and kill themselves on a labelled crash point; the others are killed at a
+random moment, some before they are ready. Now and then one is stopped in order (SIGTERM), or held (SIGSTOP)
+for longer than a claim permits to start. In the end the faults stop, all that was created must come to its
+end, and the history is judged.
+"""
+
+import asyncio
+import signal
+from bisect import bisect_left
+from collections import defaultdict
+from pathlib import Path
+from random import Random
+
+import aiohttp
+import msgspec
+
+from tests.chaos import dump
+from tests.chaos.checker import check
+from tests.chaos.history import HistoryWriter, Hit, Node, Run, Secret, SqlDump
+from tests.chaos.load import Load
+from tests.chaos.process import LEASE_MARGIN_MS, READY_WITHIN_S, START_DELAY_MS, SWEEP_EVERY_MS, Daemons, Process
+from tests.chaos.receiver import Receiver
+from tests.chaos.verdict import Verdict
+
+FILE = "tasktick.db"
+SETTLED_WITHIN_S = 90.0
+PLANTED_SETTLED_WITHIN_S = 10.0
+POLL_S = 0.1
+ARMED_WITHIN_S = 1.2
+# Of all processes, how many are armed; of the others, how many die before they are ready, are held, or are stopped.
+ARMED_SHARE = 0.36
+EARLY_SHARE = 0.15
+HOLD_SHARE = 0.06
+TERM_SHARE = 0.06
+UP_S = (0.02, 0.5)
+EARLY_S = (0.0, 0.4)
+HOLD_S = (0.1, 1.5)
+API_ATTEMPTS_OF_MAX = 100
+# Passes up to which an armed process may live, by label; what is rare is struck sooner.
+PASSES_MAX = {
+    "before_commit": 40,
+    "after_commit_before_ack": 20,
+    "after_claim_before_send": 10,
+    "after_first_byte": 15,
+    "after_answer_before_end": 15,
+    "before_end_commit": 10,
+    "after_end_commit": 10,
+    "during_checkpoint": 3,
+}
+MIGRATION_PASSES = (1, 7, 14)
+DEMANDED = [
+    "acknowledged",
+    "attempt_interrupted",
+    "cancel_ok",
+    "create_ok",
+    "fault_armed",
+    "fault_kill",
+    "hits",
+    "kills",
+    "replayed",
+    "retried",
+]
+# What a run of fifty kills must have seen besides.
+DEMANDED_LONG = [
+    *(f"at_{label}" for label in PASSES_MAX),
+    "at_during_migration",
+    "attempt_released",
+    "attempt_unknown",
+    "batch_ok",
+    "cancelled_while_running",
+    "delete_ok",
+    "duplicates",
+    "end_cancelled",
+    "end_dead",
+    "fault_stop",
+    "fault_term",
+    "reason_attempts_exhausted",
+    "reason_outcome_unknown",
+    "reason_rejected",
+    "retry_ok",
+    "unknown_create_there",
+]
+LONG = 50
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a run: its verdict, its records, and how long restarts took."""
+
+    verdict: Verdict
+    to_ready_ms: list[int]
+    to_first_hit_ms: list[int]
+
+
+class KillRun:
+    """One run of the suite."""
+
+    def __init__(self, count: int, seed: int, folder: Path, plant: str | None = None) -> None:
+        self._count = count
+        self._random = Random(f"kill.{seed}")
+        self._seed = seed
+        self._folder = folder
+        self._plant = plant
+        self._history = HistoryWriter(folder / "history.jsonl")
+        self._daemons = Daemons(folder / "data", self._history, folder / "daemon.log", plant)
+        self._kills = 0
+
+    async def run(self) -> Outcome:
+        """Break it, let it heal, judge."""
+        long = self._count >= LONG
+        demanded = DEMANDED + DEMANDED_LONG if long else DEMANDED
+        marks = (START_DELAY_MS, LEASE_MARGIN_MS, SWEEP_EVERY_MS)
+        self._history.add(Run("kill", self._seed, self._count, *marks, [] if self._plant else demanded))
+        try:
+            async with Receiver(self._history) as receiver:
+                if self._plant is None:
+                    await self._kill_migrations()
+                process = await self._healthy()
+                async with self._daemons.session() as session:
+                    await self._break(process, session, receiver)
+        finally:
+            self._daemons.close()
+            self._history.close()
+        return self._outcome()
+
+    async def _kill_migrations(self) -> None:
+        """The very first starts die while they make the tables."""
+        for passes in MIGRATION_PASSES[: max(1, self._count // 5)]:
+            process = await self._daemons.start("during_migration", passes)
+            assert await process.gone(READY_WITHIN_S), "it did not die while it migrated"
+            process.write_off("armed", label="during_migration")
+            self._kills += 1
+
+    async def _healthy(self) -> Process:
+        process = await self._daemons.start()
+        assert await process.ready(), f"it is not ready: see {self._folder / 'daemon.log'}"
+        return process
+
+    async def _break(self, process: Process, session: aiohttp.ClientSession, receiver: Receiver) -> None:
+        """Fault after fault under load, then heal."""
+        for secret in await dump.signing_secrets(session):
+            self._history.add(Secret(secret))
+        load = Load(session, receiver, self._history, self._seed)
+        load.start()
+        try:
+            label: str | None = None
+            while True:
+                await self._live_and_die(process, label, load)
+                load.up.clear()
+                if self._kills >= self._count:
+                    break
+                label = self._random.choice(list(PASSES_MAX)) if self._random.random() < ARMED_SHARE else None
+                passes = self._random.randint(1, PASSES_MAX[label]) if label is not None else 1
+                process = await self._daemons.start(label, passes)
+            process = await self._healthy()
+            load.up.set()
+            await load.stop()
+            await self._heal(process, session)
+        finally:
+            if process.alive:
+                await process.strike("kill", signal.SIGKILL)
+
+    async def _live_and_die(self, process: Process, label: str | None, load: Load) -> None:
+        """The life of one process, up to its fault."""
+        random = self._random
+        if label is None and process.ready_at is None and random.random() < EARLY_SHARE:
+            await process.gone(random.uniform(*EARLY_S))
+        else:
+            if process.ready_at is not None or await process.ready():
+                load.up.set()
+            await self._live(process, label)
+        if not process.alive:
+            # An armed one did what it was armed for; any other ended by itself, which the checker has a word for.
+            process.write_off("armed" if label is not None else None, label=label)
+        elif label is None and process.ready_at is not None and random.random() < TERM_SHARE:
+            await process.strike("term", signal.SIGTERM)
+            return
+        else:
+            await process.strike("kill", signal.SIGKILL)
+        self._kills += 1
+
+    async def _live(self, process: Process, label: str | None) -> None:
+        if label is not None:
+            await process.gone(ARMED_WITHIN_S)
+            return
+        if process.alive and self._random.random() < HOLD_SHARE:
+            await process.pause(self._random.uniform(*HOLD_S))
+        await process.gone(self._random.uniform(*UP_S))
+
+    async def _heal(self, process: Process, session: aiohttp.ClientSession) -> None:
+        """Wait until every task has ended, read the end both ways, stop in order."""
+        file = self._daemons.data / FILE
+        within_s = SETTLED_WITHIN_S if self._plant is None else PLANTED_SETTLED_WITHIN_S
+        give_up = asyncio.get_running_loop().time() + within_s
+        while dump.unfinished(file) and process.alive and asyncio.get_running_loop().time() < give_up:
+            await process.gone(POLL_S)
+        if process.alive:
+            rows = _tables(file).tasks
+            sample = self._random.sample([row.id for row in rows], min(len(rows), API_ATTEMPTS_OF_MAX))
+            self._history.add(await dump.by_api(session, sample))
+            await process.strike("term", signal.SIGTERM)
+        else:
+            process.write_off(None)
+        self._history.add(_tables(file))
+
+    def _outcome(self) -> Outcome:
+        lives: dict[int, dict[str, int]] = defaultdict(dict)
+        for one in self._history.records:
+            if isinstance(one, Node):
+                lives[one.node][one.what] = one.at
+        hits = sorted(one.at for one in self._history.records if isinstance(one, Hit))
+        to_ready, to_first_hit = [], []
+        for life in lives.values():
+            if "ready" in life:
+                to_ready.append(life["ready"] - life["started"])
+                at = bisect_left(hits, life["started"])
+                if at < len(hits) and hits[at] < life.get("exited", hits[at] + 1):
+                    to_first_hit.append(hits[at] - life["started"])
+        return Outcome(check(self._history.records), sorted(to_ready), sorted(to_first_hit))
+
+
+def _tables(file: Path) -> SqlDump:
+    connection = dump.open_read_only(file)
+    try:
+        return dump.by_sql(connection)
+    finally:
+        connection.close()

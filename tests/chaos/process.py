@@ -1,0 +1,180 @@
+"""The daemon as a process: started, watched until it is ready, killed, and seen to be gone."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+import aiohttp
+
+from tests.chaos.history import Fault, FaultKind, HistoryWriter, Node, now_ms
+
+ROOT = Path(__file__).resolve().parents[2]
+READY_POLL_S = 0.01
+READY_WITHIN_S = 30.0
+GONE_WITHIN_S = 20.0
+ANSWER_WITHIN_S = 1.0
+# Short leases and sweeps: a run of many faults must not spend its time waiting.
+SETTINGS = {
+    "TASKTICK_DISPATCH__START_DELAY_MS": "500",
+    "TASKTICK_DISPATCH__LEASE_MARGIN_MS": "200",
+    "TASKTICK_DISPATCH__GRACE_MAX_MS": "100",
+    "TASKTICK_SCHEDULER__SWEEP_EVERY_MS": "200",
+    "TASKTICK_SCHEDULER__NEAR_EVERY_MS": "200",
+    "TASKTICK_SCHEDULER__FULL_EVERY_MS": "2000",
+    "TASKTICK_LOG__LEVEL": "info",
+}
+START_DELAY_MS = 500
+LEASE_MARGIN_MS = 200
+SWEEP_EVERY_MS = 200
+
+
+def free_port() -> int:
+    """A port on loopback that is free now and stays the daemon's for the run."""
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        port: int = door.getsockname()[1]
+        return port
+
+
+class Process:
+    """One start of the daemon."""
+
+    def __init__(self, number: int, child: asyncio.subprocess.Process, port: int, history: HistoryWriter) -> None:
+        self.number = number
+        self.started_at = now_ms()
+        self.ready_at: int | None = None
+        self._child = child
+        self._port = port
+        self._history = history
+        self._gone = asyncio.ensure_future(child.wait())
+        self._faults = 0
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def alive(self) -> bool:
+        return not self._gone.done()
+
+    async def ready(self, within_s: float = READY_WITHIN_S) -> bool:
+        """Wait until `/readyz` says 200; false if it ended, or the time did."""
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + within_s
+        while self.alive and loop.time() < give_up:
+            if await _answers_ready(self._port):
+                self.ready_at = now_ms()
+                self._history.add(Node(self.ready_at, self.number, "ready"))
+                return True
+            await asyncio.wait({self._gone}, timeout=READY_POLL_S)
+        return False
+
+    async def gone(self, within_s: float) -> bool:
+        """Wait until it has ended, by itself or not; false if it has not in this time."""
+        await asyncio.wait({self._gone}, timeout=max(0.0, within_s))
+        return not self.alive
+
+    async def strike(self, kind: FaultKind, number: signal.Signals, label: str | None = None) -> None:
+        """Send a signal that ends it, and wait for the end."""
+        at = now_ms()
+        with contextlib.suppress(ProcessLookupError):
+            self._child.send_signal(number)
+        if not await self.gone(GONE_WITHIN_S):
+            self._child.kill()
+            await self._gone
+            raise AssertionError(f"node {self.number} was still there {GONE_WITHIN_S} s after {number.name}")
+        self.write_off(kind, at, label)
+
+    def write_off(self, kind: FaultKind | None, at: int | None = None, label: str | None = None) -> None:
+        """Write down how it ended: by a fault that was begun at an instant (now, if it was its own), or by itself."""
+        now = now_ms()
+        if kind is not None:
+            self._history.add(Fault(now if at is None else at, now, kind, self.number, label))
+        self._history.add(Node(now, self.number, "exited", self._child.returncode))
+
+    async def pause(self, for_s: float) -> None:
+        """Hold it (SIGSTOP), then let it go on."""
+        at = now_ms()
+        self._child.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(for_s)
+        self._child.send_signal(signal.SIGCONT)
+        self._history.add(Fault(at, now_ms(), "stop", self.number))
+
+
+async def _answers_ready(port: int) -> bool:
+    try:
+        async with asyncio.timeout(ANSWER_WITHIN_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                return b" 200 " in await reader.readline()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
+
+
+class Daemons:
+    """Starts of the daemon on one data folder and one port, one after the other."""
+
+    def __init__(
+        self, data: Path, history: HistoryWriter, log: Path, plant: str | None = None, *, may_send: bool = True
+    ) -> None:
+        self.data = data
+        self._may_send = may_send
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._history = history
+        self._log: IO[bytes] = log.open("ab")
+        self._plant = plant
+
+    async def start(self, seam: str | None = None, passes: int = 1) -> Process:
+        """Start one, armed or not."""
+        environment = {**os.environ, **SETTINGS}
+        if seam is not None:
+            environment |= {"CHAOS_SEAM": seam, "CHAOS_PASS": str(passes), "CHAOS_SEED": str(passes)}
+        if self._plant is not None:
+            environment["CHAOS_PLANT"] = self._plant
+        number = self._history.number("node")
+        child = await _spawn(self._command(), environment, self._log)
+        process = Process(number, child, self.port, self._history)
+        self._history.add(Node(process.started_at, number, "started"))
+        return process
+
+    def _command(self) -> list[str]:
+        where = ["--data", str(self.data), "--listen", f"127.0.0.1:{self.port}"]
+        allowed = ["--allow-network", "127.0.0.0/8"] if self._may_send else []
+        return ["-m", "tests.chaos.armed", "serve", *where, *allowed]
+
+    def key(self) -> str:
+        """The operator's key, as the daemon left it."""
+        return (self.data / "operator.key").read_text().strip()
+
+    def session(self) -> aiohttp.ClientSession:
+        """A client's connections: each its own, so that none dies of the daemon before."""
+        return aiohttp.ClientSession(
+            self.url,
+            headers={"Authorization": f"Bearer {self.key()}"},
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        )
+
+    def close(self) -> None:
+        self._log.close()
+
+
+async def _spawn(command: list[str], environment: Mapping[str, str], log: IO[bytes]) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *command,
+        cwd=ROOT,
+        env=dict(environment),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+    )

@@ -1,0 +1,37 @@
+"""Small counts of every suite. The seed is in the assertion: `make chaos` runs it again, and any number of faults."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import controls
+from tests.chaos.disk import available
+from tests.chaos.kill import KillRun
+from tests.chaos.powercut import PowercutRun
+from tests.chaos.verdict import Verdict
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(180)]
+SEED = 20_260_210
+needs_disk = pytest.mark.skipif(not available(), reason="no disk can be cut here: needs root and loop devices")
+
+
+def must_hold(verdict: Verdict) -> None:
+    assert verdict.ok, "\n".join([f"seed {SEED}", *verdict.lines()])
+
+
+async def test_nothing_is_lost_to_kill_minus_nine(tmp_path: Path) -> None:
+    outcome = await KillRun(8, SEED, tmp_path).run()
+    must_hold(outcome.verdict)
+    assert outcome.to_ready_ms
+
+
+@needs_disk
+async def test_nothing_is_lost_to_a_power_cut(tmp_path: Path) -> None:
+    verdict = await PowercutRun(3, SEED, tmp_path).run()
+    must_hold(verdict)
+    assert verdict.counters["control_cuts_that_lost"]
+
+
+async def test_planted_bugs_are_caught(tmp_path: Path) -> None:
+    verdict = await controls.run(SEED, tmp_path)
+    assert not verdict.violations, "\n".join([f"seed {SEED}", *verdict.lines()])
