@@ -1,12 +1,6 @@
-"""The server: takes a request through route, key, role and body to its handler, and its answer back.
+"""Takes a request through route, key, role and body to its handler, and its answer back."""
 
-Life: `start` listens; `stop` ends listening, lets what is being handled end within its grace, and closes the rest.
-"""
-
-import asyncio
 import re
-import socket
-from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -22,8 +16,6 @@ from tasktick.api.auth import Authenticator, permit
 from tasktick.api.call import Call, Reply
 from tasktick.api.in_flight import InFlight
 from tasktick.api.limits import (
-    LimitedServer,
-    assert_c_parser,
     head_bytes,
     read_body,
     response_of,
@@ -35,11 +27,9 @@ from tasktick.errors import Refused
 
 log = logs.get("api")
 
-BACKLOG = 1_024
 QUERY_FIELDS_MAX = 100
 # Bodies that are held in memory at once, of all connections together.
 BODIES_MAX_BYTES = 128 * 1_048_576
-STOP_GRACE_MS = 5_000
 NOBODY = Principal("", Role.VIEWER, "")
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -170,46 +160,3 @@ def _check_content_type(request: BaseRequest, route: Route) -> None:
     charset = parameters.strip().lower().removeprefix("charset=").strip('"')
     if charset not in {"", "utf-8", "utf8"}:
         raise Refused("unsupported_media_type", "Send the body as UTF-8.")
-
-
-class ApiServer:
-    """Listens, and answers."""
-
-    def __init__(self, ports: Ports) -> None:
-        assert_c_parser()
-        self._clock = ports.clock
-        self._api = Api(ports)
-        self._protocols = LimitedServer(self._api.handle, ports.config.server, self._api.new_request_id)
-        self._listening: list[asyncio.Server] = []
-
-    async def start(self, host: str, port: int) -> None:
-        """Listen at a host and port."""
-        loop = asyncio.get_running_loop()
-        self._listening.append(await loop.create_server(self._protocols, host, port, backlog=BACKLOG))
-
-    async def start_on(self, sockets: Sequence[socket.socket]) -> None:
-        """Listen on sockets that are bound already."""
-        loop = asyncio.get_running_loop()
-        for one in sockets:
-            self._listening.append(await loop.create_server(self._protocols, sock=one, backlog=BACKLOG))
-
-    @property
-    def addresses(self) -> list[tuple[str, int]]:
-        """Where it listens."""
-        names = [one.getsockname() for server in self._listening for one in server.sockets]
-        return [(str(name[0]), int(name[1])) for name in names]
-
-    @property
-    def open_connections(self) -> int:
-        """How many clients are connected."""
-        return self._protocols.open_connections
-
-    async def stop(self, grace_ms: int = STOP_GRACE_MS) -> None:
-        """Listen no more, let what is being handled end, close the rest."""
-        for server in self._listening:
-            server.close()
-        self._protocols.pre_shutdown()
-        await self._protocols.shutdown(grace_ms / 1_000)
-        for server in self._listening:
-            await server.wait_closed()
-        self._listening.clear()

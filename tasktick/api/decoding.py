@@ -39,6 +39,8 @@ class Decoder:
         raw = bytes(body)
         check_depth(raw, depth_max)
         try:
+            if not raw.isascii():
+                raw.decode()  # what stays as it was written is otherwise never looked at
             return self._decoder.decode(raw)
         except msgspec.ValidationError as error:
             raise _refusal(self._faults(raw) or [("", _sentence(str(error)))]) from None

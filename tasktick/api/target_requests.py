@@ -65,11 +65,11 @@ def aim_of(faults: Faults, request: TargetRequest, sealing: Sealing, at: str = "
 
 def _body_of(faults: Faults, request: TargetRequest, at: str) -> tuple[BodyKind | None, str]:
     """What is sent, and how it is kept. JSON stays as it was written."""
-    raw = "" if request.body is UNSET else bytes(request.body)
+    raw = b"" if request.body is UNSET else bytes(request.body)
     given = [
         name
         for name, there in (
-            ("body", raw not in ("", b"null")),
+            ("body", raw not in (b"", b"null")),
             ("body_text", request.body_text is not None),
             ("body_base64", request.body_base64 is not None),
         )
@@ -90,12 +90,7 @@ def _body_of(faults: Faults, request: TargetRequest, at: str) -> tuple[BodyKind 
         return "base64", request.body_base64
     if not given:
         return None, ""
-    assert isinstance(raw, bytes)
-    try:
-        return "json", raw.decode()
-    except UnicodeDecodeError:
-        faults.add(f"{at}/body", "The body is not UTF-8.")
-        return None, ""
+    return "json", raw.decode()
 
 
 def _headers_of(

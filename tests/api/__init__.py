@@ -1,0 +1,1 @@
+"""The HTTP edge over real sockets and a real store."""

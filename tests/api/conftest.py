@@ -1,0 +1,15 @@
+"""`served`: the API with a store of its own."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.served import Served, serving
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    """A served API with default settings."""
+    async with serving(tmp_path) as served:
+        yield served

@@ -1,0 +1,1 @@
+"""The rules of keys, roles and the vault."""

@@ -1,0 +1,1 @@
+"""What the HTTP edge decides without a socket."""
