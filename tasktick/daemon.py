@@ -1,0 +1,237 @@
+"""The process: settings, files, store, node, API, signals; started in order, stopped in reverse.
+
+Start: files and keys, store (locked, migrated), sender, node (leases, loader, ticker), API last. Stop, on
+SIGTERM or SIGINT: the API says 503 `draining`, nothing more is picked up, what is in flight gets its grace,
+ends are written, leases are given back, the store closes. A crash of any service ends the process with its
+cause and exit code 1, without grace: what is on disk is the truth, and the next start takes it up.
+"""
+
+import asyncio
+import gc
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from tasktick import __version__, logs
+from tasktick.access import operator_key, vault
+from tasktick.access.signing_keys import SigningKeys
+from tasktick.api.ports import Ports
+from tasktick.api.server import ApiServer
+from tasktick.clock import SystemClock
+from tasktick.config import Config, host_and_port
+from tasktick.dispatch import signing
+from tasktick.dispatch.guard import AddressPolicy
+from tasktick.dispatch.webhook import SenderLimits, WebhookSender
+from tasktick.errors import ConfigError, ServiceCrashed
+from tasktick.metrics import Metrics
+from tasktick.model.ids import IdMaker
+from tasktick.model.task import DEFAULT_TENANT, TaskState
+from tasktick.node import Node, World
+from tasktick.service import Services
+from tasktick.store.database import SqliteDatabase, open_sqlite, sqlite_path
+
+log = logs.get("daemon")
+
+EXIT_OK = 0
+EXIT_CRASHED = 1
+ADDRESS_FILE = "address"
+# Long enough for answers that say why to leave. Nothing else may happen: the fate of a commit is unknown.
+CRASH_GRACE_MS = 500
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+SECRET_BYTES = 32
+
+
+def check_listen(config: Config) -> None:
+    """Beyond loopback only if the settings say so."""
+    host, _ = host_and_port(config.server.listen)
+    if host not in LOOPBACK and not host.startswith("127.") and not config.server.public:
+        raise ConfigError(
+            f"server.listen: {config.server.listen} can be reached from other machines. "
+            "If that is meant, say --public (or server.public = true), and put TLS in front of it."
+        )
+
+
+def bind(config: Config) -> socket.socket:
+    """Take the address before anything is sent: no task may call it, whatever networks are allowed."""
+    host, port = host_and_port(config.server.listen)
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        door = socket.socket(family, kind, protocol)
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(address)
+    except OSError as error:
+        raise ConfigError(
+            f"server.listen: {config.server.listen} cannot be listened on: {error.strerror or error}. "
+            "Another process may have it; choose another with --listen HOST:PORT."
+        ) from error
+    door.setblocking(False)
+    return door
+
+
+def address_policy(config: Config, door: socket.socket) -> AddressPolicy:
+    """What tasks may call: by the operator's networks, and never ourselves."""
+    try:
+        return AddressPolicy.of(config.dispatch.allow_networks, [door.getsockname()[:2]])
+    except ValueError as error:
+        raise ConfigError(f"dispatch.allow_networks: {error}. Networks are written like 127.0.0.0/8.") from error
+
+
+def greeting(url: str, data: Path, key: operator_key.OperatorKey | None) -> str:
+    """What a person wants to know once it runs. The key is for a terminal only: the caller sees to that."""
+    key_file = data / operator_key.FILE_NAME
+    lines = [f"TaskTick {__version__} listens on {url}, with its data in {data}/."]
+    if key is not None and key.made_now and sys.stdout.isatty():
+        lines.append(f"The operator's key, shown this once and kept in {key_file}: {key.key}")
+    lines += [
+        "Create a task that is due in two seconds:",
+        f'  curl -sS {url}/v1/tasks -H "Authorization: Bearer $(cat {key_file})" \\',
+        '    -H "Content-Type: application/json" \\',
+        """    -d '{"delay": "2s", "target": {"url": "http://127.0.0.1:9000/hook", "body": {"hello": "world"}}}'""",
+        "See it:  tasktick ctl task list    Stop with Ctrl-C.",
+    ]
+    return "\n".join(lines)
+
+
+def tune_collector() -> None:
+    """What was loaded stays; walking it again and again would be a third of the time under load."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+async def run_daemon(config: Config, *, announce: Callable[[str], None]) -> int:
+    """Run until a signal or a crash; the exit code."""
+    check_listen(config)
+    os.umask(0o077)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    daemon = Daemon(config, announce)
+    try:
+        await daemon.start()
+        await daemon.services.until(stop)
+    except ServiceCrashed as crash:
+        log.error("daemon_crashed", cause=str(crash))
+        await daemon.clock.sleep_ms(CRASH_GRACE_MS)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # No stop in order: a broken store must not be written to, and threads must not hold the process.
+        os._exit(EXIT_CRASHED)
+    except BaseException:
+        await daemon.services.stop()
+        raise
+    log.info("daemon_stopping")
+    daemon.draining = True
+    await daemon.services.stop()
+    log.info("daemon_stopped")
+    return EXIT_OK
+
+
+class Daemon:
+    """One TaskTick process."""
+
+    def __init__(self, config: Config, announce: Callable[[str], None]) -> None:
+        self._config = config
+        self._announce = announce
+        self._data = Path(config.store.data)
+        self._random = Random(secrets.randbits(128))
+        self._ids = IdMaker(self._random)
+        self._metrics = Metrics()
+        self.clock = SystemClock()
+        self.services = Services(self.clock)
+        self.draining = False
+
+    async def start(self) -> None:
+        """Bring everything up, in order; returns when clients are served."""
+        config, services = self._config, self.services
+        path = sqlite_path(config.store.url, self._data)
+        database = await open_sqlite(path, services.spawn, partial(services.crash, "store"))
+        services.on_stop("store", database.close)
+        keeper = vault.load_or_make(self._data / vault.FILE_NAME)
+        now = self.clock.now_ms()
+        key = await operator_key.adopt_or_make(database, self._data / operator_key.FILE_NAME, self._ids, now)
+        keys = SigningKeys(database, keeper, self._ids, self.clock, _new_signing_secret, signing.parse_secret)
+        await keys.reload(DEFAULT_TENANT)
+        door = bind(config)
+        policy = address_policy(config, door)
+        sender = self._sender(policy)
+        await sender.start()
+        services.on_stop("sender", sender.close)
+        node = self._make_node(database, sender, keeper, keys)
+        server = ApiServer(self._ports(database, keeper, keys, policy, node))
+        # It listens last and ends after the drain: meanwhile it answers reads, and writes with 503 `draining`.
+        services.on_stop("api", server.stop)
+        await node.start()
+        await server.start(door)
+        tune_collector()
+        self._say_where(door, key)
+
+    def _ports(
+        self, database: SqliteDatabase, keeper: vault.Vault, keys: SigningKeys, policy: AddressPolicy, node: Node
+    ) -> Ports:
+        def created(states: Sequence[TaskState]) -> None:
+            self._metrics.created.add(self.clock.now_ms(), len(states))
+            node.written(states)
+
+        return Ports(
+            database=database,
+            clock=self.clock,
+            ids=self._ids,
+            config=self._config,
+            vault=keeper,
+            policy=lambda: policy,
+            created=created,
+            changed=node.written,
+            signing_changed=keys.changed,
+            reasons_not_ready=lambda: ["draining"] if self.draining else ([] if node.loaded else ["loading"]),
+            draining=lambda: self.draining,
+            overloaded=lambda: database.writer.overloaded,
+            metrics_text=self._metrics.render,
+            live_stats=node.live_stats,
+        )
+
+    def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
+        """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
+        host, port = door.getsockname()[:2]
+        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        (self._data / ADDRESS_FILE).write_text(f"{url}\n")
+        self.services.on_stop("address", self._forget_address)
+        log.info("daemon_started", version=__version__, url=url, data=str(self._data), pid=os.getpid())
+        self._announce(greeting(url, self._data, key))
+
+    async def _forget_address(self) -> None:
+        (self._data / ADDRESS_FILE).unlink(missing_ok=True)
+
+    def _sender(self, policy: AddressPolicy) -> WebhookSender:
+        dispatch = self._config.dispatch
+        limits = SenderLimits(
+            connections_max=min(dispatch.in_flight_max, 1_024), connect_timeout_ms=dispatch.connect_timeout_ms
+        )
+        return WebhookSender(policy, self.clock.monotonic_ms, limits)
+
+    def _make_node(
+        self, database: SqliteDatabase, sender: WebhookSender, keeper: vault.Vault, keys: SigningKeys
+    ) -> Node:
+        world = World(
+            clock=self.clock,
+            random=self._random,
+            ids=self._ids,
+            database=database,
+            sender=sender,
+            unseal=partial(vault.open_headers, keeper),
+            signing=keys,
+            services=self.services,
+            metrics=self._metrics,
+        )
+        return Node(self._config, self._config.node or socket.gethostname(), world)
+
+
+def _new_signing_secret() -> str:
+    return signing.new_secret(secrets.token_bytes(SECRET_BYTES))
