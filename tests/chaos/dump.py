@@ -123,8 +123,8 @@ async def by_api(session: aiohttp.ClientSession, attempts_of: list[str]) -> ApiD
         for one in (await _get(session, f"/v1/tasks/{task_id}/attempts", {"limit": str(PAGE)}))["data"]:
             fields = (one["attempt"], one["series"], one["fence"], one["state"], one["status"])
             attempts.append(AttemptLine(task_id, *fields))
-    counts = (await _get(session, "/v1/stats", {}))["counts"]
-    listed = {state: count for state, count in counts.items() if count and state != "purged"}
+    counts = (await _get(session, "/v1/stats", {}))["tasks"]
+    listed = {state: count for state, count in counts.items() if count}
     return ApiDump(now_ms(), tasks, listed, attempts, attempts_of)
 
 

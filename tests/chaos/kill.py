@@ -158,6 +158,7 @@ class KillRun:
             await load.stop()
             await self._heal(process, session)
         finally:
+            await load.close()
             if process.alive:
                 await process.strike("kill", signal.SIGKILL)
 

@@ -56,6 +56,12 @@ class Load:
         self._stopping.set()
         await asyncio.gather(*self._tasks)
 
+    async def close(self) -> None:
+        """Be gone, whatever is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def _client(self, random: Random) -> None:
         while not self._stopping.is_set():
             await self._rest(random.uniform(*PAUSE_S))

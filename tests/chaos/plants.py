@@ -39,10 +39,14 @@ def rescue_by_id() -> None:
         ("AND lease_until <= :now", "AND :now > 0"),
         ("AND id NOT IN (SELECT value FROM json_each(:own))", "AND :own IS NOT NULL"),
     )
-    guard = "AND t.fence = row.value->>'fence' AND t.claim_id = row.value->>'claim_id'"
-    found["task_end_check"] = _changed(found["task_end_check"], (guard, ""), ("row.value->>'expired_by' IS NULL", "1"))
-    guard = "AND tasks.fence = row.value->>'fence' AND tasks.claim_id = row.value->>'claim_id'"
-    found["task_end"] = _changed(found["task_end"], (guard, ""))
+    found["task_end_check"] = _changed(
+        found["task_end_check"],
+        ("AND t.fence = row.value->>1 AND t.claim_id = row.value->>2", ""),
+        ("row.value->>3 IS NULL", "1"),
+    )
+    found["task_end"] = _changed(
+        found["task_end"], ("AND tasks.fence = row.value->>1 AND tasks.claim_id = row.value->>2", "")
+    )
     swap(sqlite, "load", lambda _: lambda dialect: found)
 
 

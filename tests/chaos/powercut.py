@@ -29,6 +29,7 @@ BOOT_EVERY = 10
 CONTROL_CUTS_MAX = 5
 TAILS_MIN = 5
 BETWEEN_S = (0.03, 0.4)
+NOTHING = SqlDump(0, [], [], [], {}, [])
 LOST = frozenset({"lost", "claim_lost", "cancel_undone"})
 
 
@@ -71,10 +72,13 @@ class PowercutRun:
                 load = Load(session, receiver, history, self._seed * 1_000 + self.counters["disks"])
                 load.up.set()
                 load.start()
-                for _ in range(number):
-                    assert not await process.gone(self._random.uniform(*BETWEEN_S)), "it ended by itself"
-                    await self._cut(disk, history)
-                await load.stop()
+                try:
+                    for _ in range(number):
+                        assert not await process.gone(self._random.uniform(*BETWEEN_S)), "it ended by itself"
+                        await self._cut(disk, history)
+                    await load.stop()
+                finally:
+                    await load.close()
         finally:
             if process.alive:
                 await process.strike("kill", signal.SIGKILL)
@@ -141,6 +145,9 @@ class PowercutRun:
 
 
 def _recover(file: Path) -> SqlDump:
-    """Open the store as the product does, and read it whole."""
+    """Open the store as the product does, and read it whole; there may be no file, or nothing in it."""
+    if not file.exists():
+        return NOTHING
     with closing(raw_connection(file, WRITER_PRAGMAS)) as connection:
-        return dump.by_sql(connection)
+        is_made = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'dead_letters'").fetchone()
+        return dump.by_sql(connection) if is_made else NOTHING

@@ -157,12 +157,16 @@ class Daemons:
         return (self.data / "operator.key").read_text().strip()
 
     def session(self) -> aiohttp.ClientSession:
-        """A client's connections: each its own, so that none dies of the daemon before."""
-        return aiohttp.ClientSession(
+        """A client's connections: each its own, so that none dies of the daemon before; one call is one request."""
+        session = aiohttp.ClientSession(
             self.url,
             headers={"Authorization": f"Bearer {self.key()}"},
             connector=aiohttp.TCPConnector(limit=0, force_close=True),
         )
+        # A DELETE that is sent again by itself, and then not let in, would be written down as one that never was.
+        assert session._retry_connection is True, "aiohttp's own re-send can no longer be switched off"
+        session._retry_connection = False
+        return session
 
     def close(self) -> None:
         self._log.close()
