@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from tasktick.model.attempt import AttemptRow, End
 from tasktick.model.ids import IdMaker, partition_of
@@ -15,7 +16,7 @@ from tasktick.model.state import Event, State, after
 from tasktick.model.task import Claimed
 from tasktick.store.counts import Deltas
 from tasktick.store.protocol import Batch, Lane, Transaction
-from tasktick.store.rows import EndFault, columns
+from tasktick.store.rows import EndFault
 
 
 class ClaimRequest(msgspec.Struct, frozen=True):
@@ -104,19 +105,16 @@ def _after(one: End, *, cancel: bool) -> State:
     return one.state
 
 
-def _guard(one: End) -> dict[str, Any]:
-    return {
-        "id": one.claimed.id,
-        "fence": one.claimed.fence,
-        "claim_id": one.claimed.claim_id,
-        "expired_by": one.expired_by,
-    }
+def _guard(one: End) -> tuple[Any, ...]:
+    """The row that `task_end_check` reads."""
+    claimed = one.claimed
+    return claimed.id, claimed.fence, claimed.claim_id, one.expired_by
 
 
 async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMaker) -> None:
     changed = await tx.run("task_end", rows=[_end_row(one, state) for one, state in valid])
     assert changed == len(valid), "the guard was checked in this very transaction"
-    attempts = [columns(one.attempt) for one, _ in valid if one.attempt is not None]
+    attempts = [astuple(one.attempt) for one, _ in valid if one.attempt is not None]
     if attempts:
         await tx.run("attempt_insert", rows=attempts)
     dead = [(one, state) for one, state in valid if state is State.DEAD]
@@ -131,24 +129,26 @@ async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMa
     await deltas.write(tx)
 
 
-def _end_row(one: End, state: State) -> dict[str, Any]:
+def _end_row(one: End, state: State) -> tuple[Any, ...]:
+    """The row that `task_end` reads, in its order."""
+    claimed = one.claimed
     finished = state >= State.SUCCEEDED
-    return {
-        "id": one.claimed.id,
-        "fence": one.claimed.fence,
-        "claim_id": one.claimed.claim_id,
-        "state": int(state),
-        "now": one.now,
-        "attempt": one.attempt_number,
-        "due_at": None if finished else one.due_at,
-        "new_fence": one.new_fence,
-        "interruptions": one.interruptions,
-        "uncounted": one.uncounted,
-        "started_at": one.started_at,
-        "sla_met": one.sla_met,
-        "completed_at": one.now if finished else None,
-        "reason": "cancelled" if state is State.CANCELLED else one.reason,
-    }
+    return (
+        claimed.id,
+        claimed.fence,
+        claimed.claim_id,
+        int(state),
+        one.now,
+        one.attempt_number,
+        None if finished else one.due_at,
+        one.new_fence,
+        one.interruptions,
+        one.uncounted,
+        one.started_at,
+        one.sla_met,
+        one.now if finished else None,
+        "cancelled" if state is State.CANCELLED else one.reason,
+    )
 
 
 def dead_letter(one: End, ids: IdMaker) -> dict[str, Any]:
