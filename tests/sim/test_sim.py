@@ -57,11 +57,12 @@ def test_a_rescue_by_age_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_claim_without_its_due_time_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: what is known to the wheel is claimed whatever the store says of its time."""
+    """Planted: what the wheel says is due is claimed and sent, whatever the store says of its time."""
     right = claims.claim
 
     async def careless(tx: Transaction, ids: list[str], request: claims.ClaimRequest) -> list[Claimed]:
-        return await right(tx, ids, msgspec.structs.replace(request, early_ms=10**9))
+        claimed = await right(tx, ids, msgspec.structs.replace(request, early_ms=10**9))
+        return [msgspec.structs.replace(one, wake_at=request.now) for one in claimed]
 
     monkeypatch.setattr(claims, "claim", careless)
 
