@@ -163,8 +163,10 @@ class Play:
 
     async def _act(self, node: Node, random: Random) -> None:
         name = random.choice(("cancel", "pause", "resume", "run", "retry", "cancel", "move", "move", "move"))
-        # What can still be moved are the young ones; the order of the dict is that of the acknowledgements.
-        candidates = list(self.acknowledged)[-40:] if name == "move" else sorted(self.acknowledged)
+        candidates = sorted(self.acknowledged)
+        if name == "move":  # away from a time that is so near that the wheel and the rows beside it know it
+            near = [one for one, state in self.acknowledged.items() if 0 < state.run_at - self.clock.now_ms() < 2_000]
+            candidates = near or candidates
         task_id = random.choice(candidates)
         now = self.clock.now_ms()
         if name == "run":
