@@ -19,7 +19,8 @@ from tasktick.clock import Clock
 from tasktick.config import Config
 from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.completion import Completion
-from tasktick.dispatch.dispatcher import Deadlines, Dispatcher, Identity, Signing, Tools
+from tasktick.dispatch.deadlines import Deadlines
+from tasktick.dispatch.dispatcher import Dispatcher, Identity, Signing, Tools
 from tasktick.dispatch.flight import Hands
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
@@ -94,10 +95,12 @@ class Node:
             in_hand=self.hands.holds,
         )
         self.completion = Completion(clock, database, self._end_batch, self.hands, metrics, retry_due=self.intake.due)
+        self.deadlines = Deadlines(clock, world.sender)
         tools = Tools(
             clock=clock,
             metrics=metrics,
             sender=world.sender,
+            deadlines=self.deadlines,
             unseal=world.unseal,
             signing=world.signing,
             random=world.random,
@@ -109,7 +112,6 @@ class Node:
         self.dispatcher = Dispatcher(
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
-        self.deadlines = Deadlines(clock, world.sender)
         rescue = Rescue(self._end_batch, self.name, world.random, self.hands.ids)
         self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
         self.retention = Retention(clock, database, config.store)

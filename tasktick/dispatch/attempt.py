@@ -22,6 +22,9 @@ Unseal = Callable[[str, Mapping[str, str]], dict[str, str]]
 class Sender(Protocol):
     """What sends: one request out, one outcome back."""
 
+    @property
+    def in_flight(self) -> int: ...
+
     async def send(self, request: Request) -> Outcome: ...
 
     def sweep(self, monotonic_ms: float) -> int: ...

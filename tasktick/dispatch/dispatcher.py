@@ -17,6 +17,7 @@ from tasktick.clock import Clock, wait_for_event
 from tasktick.config import DispatchConfig
 from tasktick.dispatch.attempt import Permit, Sender, Unseal, end_of, not_made, request_for
 from tasktick.dispatch.completion import Completion
+from tasktick.dispatch.deadlines import Deadlines
 from tasktick.dispatch.flight import Flight, Hands
 from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
@@ -32,7 +33,6 @@ log = logs.get("dispatch")
 IDLE_MS = 1_000
 CLAIMS_AT_ONCE = 2
 STORE_REST_MS = 500
-SWEEP_MS = 50
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -57,6 +57,7 @@ class Tools(msgspec.Struct, frozen=True):
     clock: Clock
     metrics: Metrics
     sender: Sender
+    deadlines: Deadlines
     unseal: Unseal
     signing: Signing
     random: Random
@@ -188,6 +189,7 @@ class Dispatcher:
             secrets = self._tools.signing.of(claimed.tenant)
             request = request_for(claimed, payload, secrets, self._tools.unseal, clock, permit)
             flight.sent = True
+            self._tools.deadlines.wake.set()
             outcome = await self._tools.sender.send(request)
         except Exception as error:  # noqa: BLE001 - one task that cannot be sent must not stop all the others
             log.error("request_not_made", task=claimed.id, error=str(error), kind=type(error).__name__)
@@ -247,19 +249,3 @@ class Dispatcher:
         if cut:
             await asyncio.wait(cut)
             log.warning("attempts_cut", attempts=len(cut))
-
-
-class Deadlines:
-    """The loop that ends requests past their deadline, for all of them at once."""
-
-    name = "deadlines"
-
-    def __init__(self, clock: Clock, sender: Sender) -> None:
-        self.wake = asyncio.Event()
-        self._clock = clock
-        self._sender = sender
-
-    async def step(self) -> float:
-        """Look once."""
-        self._sender.sweep(self._clock.monotonic_ms())
-        return SWEEP_MS

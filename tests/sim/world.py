@@ -146,6 +146,10 @@ class SimSender:
         self._deadlines: dict[asyncio.Task[object], float] = {}
         self._expired: set[asyncio.Task[object]] = set()
 
+    @property
+    def in_flight(self) -> int:
+        return len(self._deadlines)
+
     def sweep(self, monotonic_ms: float) -> int:
         for task, deadline_ms in list(self._deadlines.items()):
             if deadline_ms <= monotonic_ms and task not in self._expired:
