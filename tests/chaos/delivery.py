@@ -52,7 +52,7 @@ def _why_not_explained(story: Story, before: Send, send: Send) -> str | None:
     if line is None:
         return None if story.fault_between(before.at, send.at) else "the earlier one is not recorded, without a fault"
     if line.state == "succeeded":
-        return None if story.calls_on(before.task_id, "retry") else "the earlier one had succeeded"
+        return "the earlier one had succeeded"
     if line.state == "failed":
         return None  # whether it did fail is asked of the line
     return None if story.fault_between(before.at, send.at) else f"the earlier one was {line.state}, without a fault"
@@ -91,9 +91,22 @@ def at_most_once(story: Story) -> Iterator[Violation]:
             continue
         for before, send in pairwise(sends):
             line = story.line_of(before)
+            if _is_new_series(story, before, send):
+                continue
             if before.status is None or line is None or line.status != before.status:
                 detail = f"{task_id} was sent again (attempt {send.attempt}), outcome of {before.attempt} unknown"
                 yield Violation("at_most_once_twice", detail, task_id)
+
+
+def _is_new_series(story: Story, before: Send, send: Send) -> bool:
+    """Whether somebody asked for the task to be tried again from the beginning, between these two."""
+    line, later = story.line_of(before), story.line_of(send)
+    return (
+        line is not None
+        and later is not None
+        and later.series > line.series
+        and any(call.invoked.at <= send.at for call in story.calls_on(send.task_id, "retry"))
+    )
 
 
 def never_early(story: Story) -> Iterator[Violation]:
@@ -110,7 +123,7 @@ def never_early(story: Story) -> Iterator[Violation]:
         for before, send in pairwise(sends):
             line = story.line_of(before)
             if line is None or wanted is None or line.state != "failed" or story.calls_on(task_id, "retry"):
-                continue
+                continue  # `retry` may also cut a backoff short
             if send.at < line.completed_at + wanted.retry_ms:
                 detail = f"attempt {send.attempt} of {task_id} came {send.at - line.completed_at} ms after a failure"
                 yield Violation("early_retry", detail, task_id)

@@ -33,6 +33,8 @@ def creates_once(story: Story) -> Iterator[Violation]:
             continue
         if len(rows) > 1:
             yield Violation("doubled", f"{mark} became {sorted(row.id for row in rows)}", rows[0].id)
+        if all(call.returned is not None and call.returned.outcome == "fail" for call in story.creates[mark]):
+            yield Violation("refused_and_done", f"every create of {mark} was refused, and it is there", rows[0].id)
         for row in rows:
             if row.body != wanted.body.encode():
                 yield Violation("not_whole", f"{row.id} holds {row.body!r}, asked for {wanted.body!r}", row.id)

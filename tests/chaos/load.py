@@ -22,8 +22,9 @@ RESENDS_MAX = 200
 BEHAVIOURS = {"ok": 40, "slow": 12, "flaky": 14, "broken": 6, "reject": 6, "cut": 6, "drop": 6, "reset": 6, "hang": 6}
 DEATHLY = frozenset({"broken", "reject"})
 ACTIONS: dict[Action, int] = {"create": 60, "batch": 10, "cancel": 20, "delete": 5, "retry": 5}
-# Answers below 500 say that nothing happened; 429 and the like are among them.
+# Answers below 500 say that nothing happened; so does a 503 that turns a request away at the door.
 SURE_REFUSALS = range(400, 500)
+TURNED_AWAY = ("draining", "overloaded")
 
 
 class Known(msgspec.Struct):
@@ -107,6 +108,7 @@ class Load:
                 again -= 1
             elif key is None or returned.outcome == "fail":
                 return
+            await self._rest(random.uniform(*PAUSE_S))
             await self._until_up(random)
 
     def _learn(self, wanted: list[Wanted], returned: Returned) -> None:
@@ -194,7 +196,8 @@ class Load:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return Returned(op, now_ms(), "info", detail=f"{type(error).__name__}: {error}")
         if not 200 <= status < 300:
-            outcome: Outcome = "fail" if status in SURE_REFUSALS else "info"
+            away = status == 503 and msgspec.json.decode(text).get("code") in TURNED_AWAY
+            outcome: Outcome = "fail" if status in SURE_REFUSALS or away else "info"
             return Returned(op, now_ms(), outcome, status, detail=text.decode(errors="replace")[:500])
         replayed = headers.get("Idempotency-Replayed") == "true"
         found = msgspec.json.decode(text) if text else {}

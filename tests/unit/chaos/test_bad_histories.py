@@ -61,6 +61,14 @@ def a_task_without_its_payload(scene: Scene) -> None:
     scene.row(task, "cancelled", 0, body=None)
 
 
+@shows("refused_and_done")
+def refused_and_there(scene: Scene) -> None:
+    task = scene.create(outcome="fail")
+    scene.hit(task, 10)
+    scene.line(task, at=21)
+    scene.row(task)
+
+
 @shows("other_answer")
 def one_key_two_tasks(scene: Scene) -> None:
     first, second = scene.succeed("m1"), scene.succeed("m2")

@@ -88,6 +88,18 @@ def test_deaths_that_were_earned() -> None:
     accepts(scene, reason_rejected=1, reason_outcome_unknown=1)
 
 
+def test_a_dead_one_tried_again_on_request() -> None:
+    scene = Scene()
+    task = scene.create(delivery="at_most_once")
+    scene.hit(task, 10, status=None)
+    scene.line(task, 1, "failed", 21)
+    scene.call(100, "retry", task_id=task, returned_state="ready", returned_attempt=1)
+    scene.hit(task, 110, attempt=2, fence=2)
+    scene.line(task, 2, "succeeded", 121, series=2)
+    scene.row(task, attempt=2, series=2)
+    accepts(scene, retry_ok=1)
+
+
 def test_an_answer_that_came_too_late_for_its_sender() -> None:
     scene = Scene()
     task = scene.create(timeout_ms=400)
