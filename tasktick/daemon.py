@@ -9,6 +9,7 @@ cause and exit code 1, without grace: what is on disk is the truth, and the next
 import asyncio
 import gc
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -17,6 +18,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
+
+import msgspec
 
 from tasktick import __version__, logs
 from tasktick.access import operator_key, vault
@@ -45,6 +48,8 @@ ADDRESS_FILE = "address"
 CRASH_GRACE_MS = 500
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 SECRET_BYTES = 32
+# Files besides connections: the store, logs, the loop's own.
+FILES_SPARE = 128
 
 
 def check_listen(config: Config) -> None:
@@ -98,6 +103,25 @@ def greeting(url: str, data: Path, key: operator_key.OperatorKey | None) -> str:
     return "\n".join(lines)
 
 
+def fit_to_files(config: Config) -> Config:
+    """Raise the limit of open files as far as we may; what it still does not allow is not in flight."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = config.dispatch.in_flight_max + config.server.connections_max + FILES_SPARE
+    room = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < room:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))
+    if room >= wanted:
+        return config
+    in_flight_max = max(1, (room - FILES_SPARE) * config.dispatch.in_flight_max // (wanted - FILES_SPARE))
+    connections_max = max(1, room - FILES_SPARE - in_flight_max)
+    log.warning(
+        "files_limited", limit=room, wanted=wanted, in_flight_max=in_flight_max, connections_max=connections_max
+    )
+    dispatch = msgspec.structs.replace(config.dispatch, in_flight_max=in_flight_max)
+    server = msgspec.structs.replace(config.server, connections_max=connections_max)
+    return msgspec.structs.replace(config, dispatch=dispatch, server=server)
+
+
 def tune_collector() -> None:
     """What was loaded stays; walking it again and again would be a third of the time under load."""
     gc.collect()
@@ -113,7 +137,7 @@ async def run_daemon(config: Config, *, announce: Callable[[str], None]) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    daemon = Daemon(config, announce)
+    daemon = Daemon(fit_to_files(config), announce)
     try:
         await daemon.start()
         await daemon.services.until(stop)
@@ -211,9 +235,7 @@ class Daemon:
 
     def _sender(self, policy: AddressPolicy) -> WebhookSender:
         dispatch = self._config.dispatch
-        limits = SenderLimits(
-            connections_max=min(dispatch.in_flight_max, 1_024), connect_timeout_ms=dispatch.connect_timeout_ms
-        )
+        limits = SenderLimits(connections_max=dispatch.in_flight_max, connect_timeout_ms=dispatch.connect_timeout_ms)
         return WebhookSender(policy, self.clock.monotonic_ms, limits)
 
     def _make_node(
