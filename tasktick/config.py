@@ -79,8 +79,6 @@ class DispatchConfig(Section, frozen=True):
     lease_margin_ms: int = 2_000
     grace_max_ms: int = 60_000
     connect_timeout_ms: int = 5_000
-    answer_headers_max_bytes: int = 65_536
-    answer_body_kept_bytes: int = 16_384
     allow_networks: tuple[str, ...] = ()
 
 
