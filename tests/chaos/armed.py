@@ -1,7 +1,7 @@
 """TaskTick's own command line, in a process that was armed: `python -m tests.chaos.armed serve …`.
 
-`CHAOS_SEAM` names the crash point at which it kills itself in the `CHAOS_PASS`-th pass, `CHAOS_PLANT` a bug
-to plant. With neither it is the product as it is.
+`CHAOS_SEAM` names the crash point at which it kills itself in the `CHAOS_PASS`-th pass (or holds itself, with
+`CHAOS_HOLD`), `CHAOS_PLANT` a bug to plant. With neither it is the product as it is.
 """
 
 import os
@@ -17,7 +17,8 @@ def arm() -> None:
         PLANTS[plant]()
     seam = os.environ.get("CHAOS_SEAM")
     if seam:
-        Seams(seam, int(os.environ.get("CHAOS_PASS", "1")), int(os.environ.get("CHAOS_SEED", "0"))).install()
+        passes, seed = int(os.environ.get("CHAOS_PASS", "1")), int(os.environ.get("CHAOS_SEED", "0"))
+        Seams(seam, passes, seed, hold=bool(os.environ.get("CHAOS_HOLD"))).install()
 
 
 if __name__ == "__main__":

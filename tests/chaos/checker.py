@@ -26,6 +26,7 @@ CHECKS: tuple[Callable[[Story], Iterator[Violation]], ...] = (
     delivery.apart,
     delivery.at_most_once,
     delivery.never_early,
+    delivery.no_late_byte,
     delivery.not_late,
     delivery.recorded,
     delivery.truthful,
@@ -62,6 +63,8 @@ def count(story: Story) -> Counter[str]:
         counters[f"fault_{fault.kind}"] += 1
         counters["kills"] += fault.kind in {"kill", "armed"}
         counters[f"at_{fault.label}"] += fault.label is not None
+    for seen in story.seen.values():
+        counters.update({f"event_{name}": number for name, number in seen.events.items()})
     counters["starts"] = sum(node.what == "started" for node in story.nodes)
     return +counters
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tests.chaos.durability import CUT_OFF, TAKEN_UP_WITHIN_MS
 from tests.chaos.history import AttemptLine
-from tests.chaos.story import FOR_EVER, Send, Story
+from tests.chaos.story import FOR_EVER, SIGHT_SLACK_MS, Send, Story
 from tests.chaos.verdict import Violation
 
 # How much sooner than its timeout an answer may come and still be too late for the sender, on a busy machine.
@@ -137,6 +137,28 @@ def _scheduled_at(send: Send) -> int:
         return FOR_EVER  # a header that is no time is reported as early by for ever
 
 
+def no_late_byte(story: Story) -> Iterator[Violation]:
+    """No first byte leaves later than the start delay after its claim.
+
+    Asked of processes that were held right after a claim: of others the hold may fall between the look at
+    the clock and the byte, where nobody can do anything about it.
+    """
+    held = [fault for fault in story.faults if fault.kind == "stop" and fault.label == "after_claim_before_send"]
+    for fault in held:
+        claimed = (line.picked_at for line in story.attempt_by_claim.values() if line.picked_at <= fault.at)
+        last_ms = max(claimed, default=0)
+        if last_ms < fault.at - SIGHT_SLACK_MS:
+            continue  # what was claimed then was given back, and left no row
+        for send in (send for sends in story.sends.values() for send in sends):
+            line = story.line_of(send)
+            if line is None or line.picked_at != last_ms or story.run is None:
+                continue
+            late_ms = send.at - last_ms - story.run.start_delay_ms
+            if late_ms > SIGHT_SLACK_MS:
+                detail = f"attempt {send.attempt} of {send.task_id} left {late_ms} ms after its claim permitted"
+                yield Violation("late_byte", detail, send.task_id)
+
+
 def not_late(story: Story) -> Iterator[Violation]:
     """While a process is up, what is due starts and what was cut off is taken up, within bounds."""
     for task_id, sends in story.sends.items():
@@ -205,7 +227,8 @@ def _disagreement(story: Story, line: AttemptLine, send: Send | None) -> str | N
         return None
     wanted = story.wanted_of(line.task_id)
     too_late = wanted is not None and send.answered.at >= send.at + wanted.timeout_ms - TIMEOUT_SLACK_MS
-    return None if too_late else f"the receiver had answered {send.status} in time"
+    held = any(one.kind == "stop" and one.end >= send.at and one.at <= line.completed_at for one in story.faults)
+    return None if too_late or held else f"the receiver had answered {send.status} in time"
 
 
 def truthful(story: Story) -> Iterator[Violation]:

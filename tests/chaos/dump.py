@@ -1,6 +1,7 @@
 """Reads the end of a run: every table by SQL, from outside and by nobody's code but SQLite's, and the API's view."""
 
 import base64
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ STATES = {
     -1: "purged",
 }
 PAGE = 1_000
+EVENT = re.compile(r'^tasktick_events_total\{event="([a-z_]+)"\} (\S+)$', re.MULTILINE)
 TASKS = """
     SELECT t.id, d.name, t.state, t.attempt, t.max_attempts, t.series, t.fence, t.run_at, t.wake_at, t.lease_until,
         t.reason, p.payload
@@ -131,6 +133,13 @@ async def by_api(session: aiohttp.ClientSession, attempts_of: list[str]) -> ApiD
 async def signing_secrets(session: aiohttp.ClientSession) -> list[str]:
     """The secrets, as a receiver would be given them."""
     return [one["secret"] for one in (await _get(session, "/v1/secrets", {"reveal": "1"}))["data"]]
+
+
+async def events(session: aiohttp.ClientSession) -> dict[str, int]:
+    """What the daemon has counted since its start, by the names of its metrics."""
+    async with session.get("/metrics") as answer:
+        text = await answer.text()
+    return {name: int(float(number)) for name, number in EVENT.findall(text)}
 
 
 async def _get(session: aiohttp.ClientSession, path: str, query: dict[str, str]) -> Any:

@@ -113,6 +113,14 @@ class Node(msgspec.Struct, frozen=True, tag="node"):
     code: int | None = None
 
 
+class Seen(msgspec.Struct, frozen=True, tag="seen"):
+    """What a daemon's own metrics counted, read from outside while it lived."""
+
+    at: int
+    node: int
+    events: dict[str, int]
+
+
 class TaskLine(msgspec.Struct, frozen=True):
     """A task as it stands at the end. Ids are as clients see them."""
 
@@ -172,7 +180,7 @@ class ApiDump(msgspec.Struct, frozen=True, tag="api"):
     attempts_of: list[str] = []
 
 
-Record = Run | Secret | Invoked | Returned | Hit | Answered | Fault | Node | SqlDump | ApiDump
+Record = Run | Secret | Invoked | Returned | Hit | Answered | Fault | Node | Seen | SqlDump | ApiDump
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)

@@ -18,7 +18,7 @@ import msgspec
 
 from tests.chaos import dump
 from tests.chaos.checker import check
-from tests.chaos.history import HistoryWriter, Hit, Node, Run, Secret, SqlDump
+from tests.chaos.history import HistoryWriter, Hit, Node, Run, Secret, Seen, SqlDump, now_ms
 from tests.chaos.load import Load
 from tests.chaos.process import LEASE_MARGIN_MS, READY_WITHIN_S, START_DELAY_MS, SWEEP_EVERY_MS, Daemons, Process
 from tests.chaos.receiver import Receiver
@@ -37,6 +37,9 @@ TERM_SHARE = 0.06
 UP_S = (0.02, 0.5)
 EARLY_S = (0.0, 0.4)
 HOLD_S = (0.1, 1.5)
+# Those that hold themselves do so between a claim and its sends: the claim's permit must not outlast the hold.
+HOLD_LABEL = "after_claim_before_send"
+HOLD_PASSES_MAX = 6
 API_ATTEMPTS_OF_MAX = 100
 # Passes up to which an armed process may live, by label; what is rare is struck sooner.
 PASSES_MAX = {
@@ -74,6 +77,7 @@ DEMANDED_LONG = [
     "duplicates",
     "end_cancelled",
     "end_dead",
+    "event_claim_given_back",
     "fault_stop",
     "fault_term",
     "reason_attempts_exhausted",
@@ -105,6 +109,7 @@ class KillRun:
         self._history = HistoryWriter(folder / "history.jsonl")
         self._daemons = Daemons(folder / "data", self._history, folder / "daemon.log", plant)
         self._kills = 0
+        self._holds_itself = False
 
     async def run(self) -> Outcome:
         """Break it, let it heal, judge."""
@@ -146,13 +151,11 @@ class KillRun:
         try:
             label: str | None = None
             while True:
-                await self._live_and_die(process, label, load)
+                await self._live_and_die(process, label, load, session)
                 load.up.clear()
                 if self._kills >= self._count:
                     break
-                label = self._random.choice(list(PASSES_MAX)) if self._random.random() < ARMED_SHARE else None
-                passes = self._random.randint(1, PASSES_MAX[label]) if label is not None else 1
-                process = await self._daemons.start(label, passes)
+                process, label = await self._next()
             process = await self._healthy()
             load.up.set()
             await load.stop()
@@ -162,15 +165,29 @@ class KillRun:
             if process.alive:
                 await process.strike("kill", signal.SIGKILL)
 
-    async def _live_and_die(self, process: Process, label: str | None, load: Load) -> None:
+    async def _next(self) -> tuple[Process, str | None]:
+        """The next process, and the label on which it will die, if it is armed for one."""
+        random = self._random
+        label = random.choice(list(PASSES_MAX)) if random.random() < ARMED_SHARE else None
+        if label is not None:
+            return await self._daemons.start(label, random.randint(1, PASSES_MAX[label])), label
+        self._holds_itself = random.random() < HOLD_SHARE
+        if self._holds_itself:
+            return await self._daemons.start(HOLD_LABEL, random.randint(1, HOLD_PASSES_MAX), hold=True), None
+        return await self._daemons.start(), None
+
+    async def _live_and_die(
+        self, process: Process, label: str | None, load: Load, session: aiohttp.ClientSession
+    ) -> None:
         """The life of one process, up to its fault."""
         random = self._random
-        if label is None and process.ready_at is None and random.random() < EARLY_SHARE:
+        early = label is None and process.ready_at is None and not self._holds_itself
+        if early and random.random() < EARLY_SHARE:
             await process.gone(random.uniform(*EARLY_S))
         else:
             if process.ready_at is not None or await process.ready():
                 load.up.set()
-            await self._live(process, label)
+            await self._live(process, label, session)
         if not process.alive:
             # An armed one did what it was armed for; any other ended by itself, which the checker has a word for.
             process.write_off("armed" if label is not None else None, label=label)
@@ -181,13 +198,22 @@ class KillRun:
             await process.strike("kill", signal.SIGKILL)
         self._kills += 1
 
-    async def _live(self, process: Process, label: str | None) -> None:
+    async def _live(self, process: Process, label: str | None, session: aiohttp.ClientSession) -> None:
         if label is not None:
             await process.gone(ARMED_WITHIN_S)
             return
-        if process.alive and self._random.random() < HOLD_SHARE:
-            await process.pause(self._random.uniform(*HOLD_S))
+        if self._holds_itself:
+            self._holds_itself = False
+            if await process.holds_itself(ARMED_WITHIN_S):
+                await process.hold(self._random.uniform(*HOLD_S), HOLD_LABEL)
+        elif process.alive and self._random.random() < HOLD_SHARE:
+            await process.hold(self._random.uniform(*HOLD_S))
+        else:
+            await process.gone(self._random.uniform(*UP_S))
+            return
         await process.gone(self._random.uniform(*UP_S))
+        if process.alive:
+            self._history.add(Seen(now_ms(), process.number, await dump.events(session)))
 
     async def _heal(self, process: Process, session: aiohttp.ClientSession) -> None:
         """Wait until every task has ended, read the end both ways, stop in order."""
@@ -200,6 +226,7 @@ class KillRun:
             rows = _tables(file).tasks
             sample = self._random.sample([row.id for row in rows], min(len(rows), API_ATTEMPTS_OF_MAX))
             self._history.add(await dump.by_api(session, sample))
+            self._history.add(Seen(now_ms(), process.number, await dump.events(session)))
             await process.strike("term", signal.SIGTERM)
         else:
             process.write_off(None)

@@ -98,13 +98,31 @@ class Process:
             self._history.add(Fault(now if at is None else at, now, kind, self.number, label))
         self._history.add(Node(now, self.number, "exited", self._child.returncode))
 
-    async def pause(self, for_s: float) -> None:
-        """Hold it (SIGSTOP), then let it go on."""
+    async def hold(self, for_s: float, label: str | None = None) -> None:
+        """Hold it (SIGSTOP), unless it holds itself already; then let it go on."""
         at = now_ms()
-        self._child.send_signal(signal.SIGSTOP)
+        if label is None:
+            self._child.send_signal(signal.SIGSTOP)
         await asyncio.sleep(for_s)
         self._child.send_signal(signal.SIGCONT)
-        self._history.add(Fault(at, now_ms(), "stop", self.number))
+        self._history.add(Fault(at, now_ms(), "stop", self.number, label))
+
+    async def holds_itself(self, within_s: float) -> bool:
+        """Wait until it has stopped itself; false if it has not in this time, or has ended."""
+        give_up = asyncio.get_running_loop().time() + within_s
+        while self.alive and asyncio.get_running_loop().time() < give_up:
+            if _is_stopped(self.pid):
+                return True
+            await self.gone(READY_POLL_S)
+        return False
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        # After the name of the program, which stands in brackets and may hold anything.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
 
 
 async def _answers_ready(port: int) -> bool:
@@ -134,9 +152,11 @@ class Daemons:
         self._log: IO[bytes] = log.open("ab")
         self._plant = plant
 
-    async def start(self, seam: str | None = None, passes: int = 1) -> Process:
+    async def start(self, seam: str | None = None, passes: int = 1, *, hold: bool = False) -> Process:
         """Start one, armed or not."""
         environment = {**os.environ, **SETTINGS}
+        if hold:
+            environment["CHAOS_HOLD"] = "1"
         if seam is not None:
             environment |= {"CHAOS_SEAM": seam, "CHAOS_PASS": str(passes), "CHAOS_SEED": str(passes)}
         if self._plant is not None:

@@ -1,7 +1,7 @@
 """The seams at which an armed process kills itself: labelled crash points, wrapped around the product from outside.
 
 Each seam is a function of the product by its name; if one is renamed, arming it fails loudly. A pass is one
-time that execution goes through a label, and the process is gone in the n-th.
+time that execution goes through a label, and in the n-th the process is gone, or holds itself (SIGSTOP).
 """
 
 import asyncio
@@ -37,10 +37,11 @@ FIRST_BYTE_S = 0.0005
 class Seams:
     """Counts passes, and ends the process at the one that was asked for."""
 
-    def __init__(self, label: str, passes: int, seed: int) -> None:
+    def __init__(self, label: str, passes: int, seed: int, *, hold: bool = False) -> None:
         assert label in LABELS, f"there is no crash point {label}"
         self._label = label
         self._left = passes
+        self._signal = signal.SIGSTOP if hold else signal.SIGKILL
         self._random = Random(seed)
         self.queries: dict[int, Counter[str]] = defaultdict(Counter)
 
@@ -49,8 +50,8 @@ class Seams:
         if label != self._label:
             return
         self._left -= 1
-        if self._left <= 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if self._left == 0:
+            os.kill(os.getpid(), self._signal)
 
     def install(self) -> None:
         """Wrap what the label needs."""

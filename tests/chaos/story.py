@@ -17,6 +17,7 @@ from tests.chaos.history import (
     Returned,
     Run,
     Secret,
+    Seen,
     SqlDump,
     TaskLine,
     Wanted,
@@ -80,6 +81,7 @@ class Story:
         self.calls: dict[int, Call] = {}
         self.faults: list[Fault] = []
         self.nodes: list[Node] = []
+        self.seen: dict[int, Seen] = {}
         self.sql: SqlDump | None = None
         self.api: ApiDump | None = None
         self.malformed: list[Hit] = []
@@ -110,8 +112,10 @@ class Story:
             case _:
                 self._take_frame(record)
 
-    def _take_frame(self, record: Run | Secret | SqlDump | ApiDump) -> None:
+    def _take_frame(self, record: Run | Secret | Seen | SqlDump | ApiDump) -> None:
         match record:
+            case Seen():
+                self.seen[record.node] = record  # counters only grow: the last one of a node stands for all
             case Run():
                 self.run = record
             case Secret():
