@@ -116,9 +116,8 @@ def _act(names: tuple[str, ...], build: Callable[[str], Request]) -> None:
         for answer in answers:
             render.document(answer)
     elif answers:
-        fields = ("id", "state", "resolution", "task_id")
+        fields = ("id", "resolution", "task_id")
         found = [answer.json() or {} for answer in answers]
-        used = [field for field in fields if any(field in one for one in found)]
-        render.table(used, [[one.get(field) for field in used] for one in found], whole=("id", "task_id"))
+        render.table(fields, [[one.get(field) for field in fields] for one in found], whole=("id", "task_id"))
     if not done:
         click.get_current_context().exit(1)

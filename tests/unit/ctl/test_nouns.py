@@ -46,12 +46,12 @@ def test_dlq_show(ctl: Ctl, stub: ApiStub) -> None:
 
 
 def test_dlq_replay(ctl: Ctl, stub: ApiStub) -> None:
-    stub.tell(told({"id": TASK_ID, "state": "scheduled"}), refused(409, "state_conflict", "It is archived."))
+    stub.tell(told({**LETTER, "resolution": "replayed"}), refused(409, "state_conflict", "It is archived."))
     result = ctl("dlq", "replay", ID, "dlq_2", "--to", "http://y/")
     assert result.exit_code == 1
     assert [asked.path for asked in stub.asked] == [f"/v1/dlq/{ID}/replay", "/v1/dlq/dlq_2/replay"]
     assert stub.asked[0].document == {"target": {"url": "http://y/"}}
-    assert result.stdout.splitlines()[1].split() == [TASK_ID, "scheduled"]
+    assert result.stdout.splitlines()[1].split() == [ID, "replayed", TASK_ID]
     assert "dlq_2: It is archived." in result.stderr
 
 
