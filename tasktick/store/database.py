@@ -14,18 +14,19 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from tasktick import logs
-from tasktick.errors import ConfigError, StoreError, StoreLocked
+from tasktick.errors import ConfigError, StoreCorrupt, StoreError, StoreFull, StoreLocked
 from tasktick.service import Spawner
 from tasktick.store.connect import (
     SAFE_SQLITE,
     SQLITE_VERSION,
     SQLITE_VERSION_TEXT,
+    DatabaseError,
     Link,
     open_link,
 )
 from tasktick.store.migrate import migrate
 from tasktick.store.protocol import Batch, Lane, Operation
-from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS, read_with
+from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS, known, read_with
 from tasktick.store.writer import SqliteWriter
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ log = logs.get("store")
 FILE_NAME = "tasktick.db"
 URL_START = "sqlite:///"
 FOLDER_MODE = 0o700
+FILE_MODE = 0o600
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -98,32 +100,68 @@ class SqliteDatabase:
             if self._writing is not None:
                 await self._writing
         finally:
-            for link in (self._links.api_reader, self._links.near_reader, self._links.writer):
-                await link.close()
+            await _close(self._closing_order())
             if self._lock is not None:
                 self._lock.close()
+
+    def _closing_order(self) -> list[Link]:
+        """The last connection to close moves the log into the file: the writer, or, if it is broken, nobody.
+
+        What a failed sync has left behind is for the next start to find out, from the log as it is.
+        """
+        readers = [self._links.api_reader, self._links.near_reader]
+        return [self._links.writer, *readers] if self._writer.broken else [*readers, self._links.writer]
+
+
+async def _close(links: list[Link]) -> None:
+    """Close them all, even if one fails: a thread left over keeps the process alive."""
+    failures: list[Exception] = []
+    for link in links:
+        try:
+            await link.close()
+        except Exception as error:  # noqa: BLE001 - raised when all are closed
+            failures.append(error)
+    if failures:
+        raise StoreError(f"A connection to the store did not close: {failures[0]}") from failures[0]
 
 
 async def open_sqlite(path: Path, spawn: Spawner, crash: Callable[[BaseException], None]) -> SqliteDatabase:
     """Lock the folder, migrate, open the connections, start the writer."""
+    path = path.resolve()  # noqa: ASYNC240 - once, at start: every name of the file has one lock
     lock = lock_file(path)
     links: list[Link] = []
     try:
         _warn_of_old_sqlite()
+        _make_private(path)
         links.append(await open_link(path, WRITER_PRAGMAS))
-        path.chmod(0o600)  # noqa: ASYNC240 - once, at start
         done = await links[0].call(migrate)
         if done:
             log.info("store_migrated", version=done[-1].version, path=str(path))
         links += [await open_link(path, READER_PRAGMAS, read_only=True) for _ in range(2)]
-    except BaseException:
-        for link in links:
-            await link.close()
+    except BaseException as error:
+        await _close(links[::-1])
         lock.close()
+        if isinstance(error, DatabaseError | OSError):
+            raise _cannot_open(path, error) from error
         raise
     database = SqliteDatabase(Links(*links), crash)
     database.start(spawn, lock)
     return database
+
+
+def _make_private(path: Path) -> None:
+    """SQLite gives its log and index files the rights of the database: they must be right from the start."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    os.fchmod(descriptor, FILE_MODE)
+    os.close(descriptor)
+
+
+def _cannot_open(path: Path, error: DatabaseError | OSError) -> StoreError:
+    ours = known(error)
+    if isinstance(ours, StoreFull | StoreCorrupt):
+        return ours
+    reason = error.strerror if isinstance(error, OSError) else error
+    return StoreError(f"The store {path} cannot be opened: {reason}. Check the file, its folder and their rights.")
 
 
 def sqlite_path(url: str | None, data: Path) -> Path:
@@ -143,7 +181,7 @@ def lock_file(path: Path) -> IO[str]:
     """Take the lock that one process has at a time, or say who has it."""
     try:
         path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     except OSError as error:
         raise StoreError(
             f"The store {path} cannot be opened: {error.strerror}. Check the folder and its rights."
