@@ -27,7 +27,7 @@ from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
 from tasktick.clock import SystemClock
-from tasktick.config import Config, host_and_port
+from tasktick.config import Config, check_listen, host_and_port
 from tasktick.dispatch import signing
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.dispatch.webhook import SenderLimits, WebhookSender
@@ -46,20 +46,9 @@ EXIT_CRASHED = 1
 ADDRESS_FILE = "address"
 # Long enough for answers that say why to leave. Nothing else may happen: the fate of a commit is unknown.
 CRASH_GRACE_MS = 500
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 SECRET_BYTES = 32
 # Files besides connections: the store, logs, the loop's own.
 FILES_SPARE = 128
-
-
-def check_listen(config: Config) -> None:
-    """Beyond loopback only if the settings say so."""
-    host, _ = host_and_port(config.server.listen)
-    if host not in LOOPBACK and not host.startswith("127.") and not config.server.public:
-        raise ConfigError(
-            f"server.listen: {config.server.listen} can be reached from other machines. "
-            "If that is meant, say --public (or server.public = true), and put TLS in front of it."
-        )
 
 
 def bind(config: Config) -> socket.socket:

@@ -11,7 +11,7 @@ from tasktick.ctl import listing, render
 from tasktick.ctl.connect import new_key, server_options, session
 from tasktick.ctl.task_add import add
 
-COLUMNS = ("id", "state", "attempt", "run_at", "due_at", "name", "target")
+COLUMNS = ("id", "state", "attempt", "due_at", "name", "target")
 FIRST_FIELDS = ("id", "key", "name", "type", "state", "reason", "error", "attempt", "max_attempts", "run_at", "due_at")
 NAMES = click.argument("names", metavar="ID...", nargs=-1, required=True)
 

@@ -155,7 +155,7 @@ def test_list(ctl: Ctl, stub: ApiStub) -> None:
         "&created_before=4&type=t&tag=a:b&state=dead&state=expired&q=x&sla_met=false"
     )
     head, first, second = result.stdout.splitlines()
-    assert head.split() == ["ID", "STATE", "ATTEMPT", "RUN_AT", "DUE_AT", "NAME", "TARGET"]
+    assert head.split() == ["ID", "STATE", "ATTEMPT", "DUE_AT", "NAME", "TARGET"]
     assert first.split()[:3] == [ID, "scheduled", "0/5"]
     assert "invoice-771" in second
     assert second.endswith("https://app.example/hook")
