@@ -39,18 +39,21 @@ def create(path: Path, text: str) -> None:
 def read(path: Path, *, strict: bool = True) -> str | None:
     """What the file holds, None if there is none. Under `strict`, one that others may read is refused."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Not blocking: a pipe in place of the file must not hold up the start.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(file.fileno())
+    try:
+        facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise ConfigError(f"{path} is not a regular file.")
         if strict and facts.st_mode & _OTHERS:
             raise ConfigError(f"{path} can be read by others. Run: chmod 600 {path}")
-        raw = file.read(FILE_BYTES_MAX + 1)
+        raw = os.read(descriptor, FILE_BYTES_MAX + 1)
+    finally:
+        os.close(descriptor)
     try:
         text = raw.decode("ascii").strip()
     except UnicodeDecodeError as error:

@@ -51,7 +51,7 @@ class Api:
         return f"req_{self._ports.ids.new(self._ports.clock.now_ms(), 0)}"
 
     async def handle(self, request: BaseRequest) -> web.StreamResponse:
-        """Answer one request. Nothing but a lost connection or a cancellation comes out of here as an error."""
+        """Answer one request. Nothing but a cancellation comes out of here as an error."""
         given = request.headers.get("X-Request-Id")
         request_id = given if given is not None and _REQUEST_ID.fullmatch(given) else self.new_request_id()
         try:
@@ -61,8 +61,6 @@ class Api:
         return response_of(reply, request_id)
 
     def _refusal(self, request: BaseRequest, request_id: str, error: Exception) -> Reply:
-        if isinstance(error, ConnectionError):
-            raise error
         if isinstance(error, RequestPayloadError | HttpProcessingError):
             error = Refused("malformed", "The body of the request is cut off or garbled.")
         refused = problems.refusal_of(error)

@@ -45,14 +45,13 @@ def tasks(faults: Faults, query: Query, now: int) -> TaskFilter:
 
 
 def dead_letters(faults: Faults, query: Query) -> DeadLetterFilter:
-    """The filter of a list of dead letters: by default those that nobody has dealt with."""
+    """The filter of a list of dead letters: by default those that nobody has dealt with, with `false` the others."""
     known(faults, query, DEAD_LETTER_WORDS)
     kind = _one(query, "class")
     if kind is not None and kind not in CLASSES:
         faults.add("?class", f"This is one of {', '.join(sorted(CLASSES))}.")
-    unresolved = flag(faults, query, "unresolved")
     return DeadLetterFilter(
-        unresolved=True if "unresolved" not in query else (unresolved or None),
+        unresolved=flag(faults, query, "unresolved") if "unresolved" in query else True,
         class_=kind,
         **_shared(faults, query),
     )

@@ -88,7 +88,7 @@ class LimitedServer(web.Server):
 class LimitedProtocol(RequestHandler):
     """One connection: aiohttp's, with deadlines and sizes of its own."""
 
-    __slots__ = ("_address", "_admitted", "_head_bytes", "_head_timer", "_server")
+    __slots__ = ("_address", "_admitted", "_head_bytes", "_head_timer", "_server", "_told")
 
     def __init__(self, server: LimitedServer, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
@@ -97,6 +97,7 @@ class LimitedProtocol(RequestHandler):
         self._admitted = False
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        self._told = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         peer = transport.get_extra_info("peername")
@@ -119,7 +120,7 @@ class LimitedProtocol(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if not self._admitted:
+        if not self._admitted or self._told:
             return
         before = self._request_count
         super().data_received(data)
@@ -129,6 +130,7 @@ class LimitedProtocol(RequestHandler):
             # Part of a head: it has a deadline from its first byte, and a size.
             self._head_bytes += len(data)
             if self._head_bytes > self._server.limits.headers_max_bytes:
+                self._head_came()
                 self._end(Refused("headers_too_large", self._too_large()))
             elif self._head_timer is None:
                 self._await_head()
@@ -157,10 +159,13 @@ class LimitedProtocol(RequestHandler):
             self.force_close()
 
     def _end(self, refused: Refused) -> None:
-        """Say why, and close. What is said is small enough to be in the socket's buffer at once."""
-        if self.transport is not None:
-            self.transport.write(self._raw(refused))
-        self.force_close()
+        """Say why, and close: a moment later, since a close with bytes unread would take back what was said."""
+        self._told = True
+        if self.transport is None:
+            return
+        self.transport.write(self._raw(refused))
+        self.transport.write_eof()
+        self._head_timer = self._loop.call_later(self._lingering_time, self.force_close)
 
     def _raw(self, refused: Refused) -> bytes:
         return raw_reply(problems.reply(refused, self._server.request_id()))
@@ -250,6 +255,8 @@ async def read_body(request: BaseRequest, limit_bytes: int, timeout_ms: int) -> 
                 parts.append(part)
     except TimeoutError:
         raise Refused("request_timeout", "The body of the request did not arrive in time.") from None
+    except ConnectionError:
+        raise Refused("malformed", "The connection ended before the body of the request did.") from None
     return b"".join(parts)
 
 

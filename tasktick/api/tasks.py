@@ -267,9 +267,8 @@ async def list_attempts(call: Call) -> Reply:
         return view.state, await attempts.of_task(tx, view.state.id, after, page.limit + 1)
 
     state, found = await call.ports.database.read(operation)
-    rows = [render.attempt(one) for one in found[: page.limit]]
-    if len(found) > page.limit:
-        return answer(OK, paging.document(rows, page.next_cursor(str(found[page.limit - 1].attempt))))
-    if state.state is State.RUNNING:
+    rows = [render.attempt(one) for one in found]
+    if state.state is State.RUNNING and state.attempt > after:
         rows.append(render.running_attempt(state))
-    return answer(OK, paging.document(rows, None))
+    last = str(rows[page.limit - 1]["attempt"]) if len(rows) > page.limit else None
+    return answer(OK, paging.document(rows[: page.limit], page.next_cursor(last)))

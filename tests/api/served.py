@@ -5,7 +5,7 @@ import json
 import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -179,10 +179,22 @@ class Served:
         try:
             for part in parts:
                 writer.write(part)
-                await writer.drain()
-            return await asyncio.wait_for(reader.read(), WAIT_S)
+                with suppress(ConnectionError):
+                    await writer.drain()
+            return await asyncio.wait_for(_all_of(reader), WAIT_S)
         finally:
             writer.close()
+
+
+async def _all_of(reader: asyncio.StreamReader) -> bytes:
+    """What comes until the connection ends, in whichever way."""
+    came = b""
+    try:
+        while part := await reader.read(65_536):
+            came += part
+    except ConnectionResetError:
+        pass
+    return came
 
 
 def door() -> socket.socket:

@@ -1,0 +1,125 @@
+"""Who may ask: keys, roles, tenants, and addresses that are wrong too often. And secrets, which few may see."""
+
+import pytest
+
+from tasktick.access.roles import Role
+from tasktick.dispatch.signing import parse_secret
+from tasktick.store import secrets as stored
+from tests.api.served import URL, Served
+
+ASKS: list[tuple[str, str, Role]] = [
+    ("GET", "/v1/tasks", Role.VIEWER),
+    ("GET", "/v1/stats", Role.VIEWER),
+    ("GET", "/v1/dlq", Role.VIEWER),
+    ("POST", "/v1/tasks", Role.SUBMITTER),
+    ("POST", "/v1/tasks/batch", Role.SUBMITTER),
+    ("PUT", "/v1/tasks/key:x", Role.SUBMITTER),
+    ("POST", "/v1/tasks/key:x/cancel", Role.SUBMITTER),
+    ("POST", "/v1/tasks/key:x/run", Role.MANAGER),
+    ("PATCH", "/v1/tasks/key:x", Role.MANAGER),
+    ("DELETE", "/v1/tasks/key:x", Role.MANAGER),
+    ("POST", f"/v1/dlq/dlq_{'0' * 32}/replay", Role.MANAGER),
+    ("GET", "/v1/secrets", Role.MANAGER),
+    ("POST", "/v1/secrets", Role.MANAGER),
+    ("GET", "/v1/secrets?reveal=1", Role.OPERATOR),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "least"), ASKS)
+async def test_roles(served: Served, method: str, path: str, least: Role) -> None:
+    roles = list(Role)
+    for role in roles:
+        key = await served.add_key(role)
+        answer = await served.ask(method, path, key=key)
+        allowed = roles.index(role) >= roles.index(least)
+        assert (answer.status != 403) == allowed, (role, answer.raw)
+        if not allowed:
+            assert answer.code == "forbidden"
+            assert "it takes a key with the role" in answer.json["detail"]
+
+
+async def test_without_a_valid_key(served: Served) -> None:
+    altered = served.key[:-1] + ("0" if served.key[-1] != "0" else "1")
+    expired = await served.add_key()
+    for headers in (
+        {"Authorization": ""},
+        {"Authorization": "Bearer"},
+        {"Authorization": f"Basic {served.key}"},
+        {"Authorization": "Bearer nonsense"},
+        {"Authorization": f"Bearer {altered}"},
+    ):
+        answer = await served.ask("GET", "/v1/tasks", headers=headers)
+        assert (answer.status, answer.code) == (401, "unauthenticated")
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    assert (
+        await served.ask("GET", "/v1/tasks", key=expired, headers={"Authorization": f"bearer  {expired}"})
+    ).status == 200
+
+
+async def test_a_body_is_not_read_without_a_key(served: Served) -> None:
+    raw = b"POST /v1/tasks/batch HTTP/1.1\r\nHost: a\r\nContent-Length: 16000000\r\n\r\n"
+
+    assert b" 401 " in (await served.wire(raw)).split(b"\r\n")[0]
+
+
+async def test_an_address_may_not_be_wrong_without_end(served: Served) -> None:
+    other = await served.add_key()
+    assert (await served.ask("GET", "/v1/tasks")).status == 200
+    statuses = [(await served.ask("GET", "/v1/tasks", key="tt_wrong")).status for _ in range(25)]
+    assert statuses == [401] * 20 + [429] * 5
+
+    limited = await served.ask("GET", "/v1/tasks", key=other)
+    assert (limited.code, limited.headers["Retry-After"]) == ("rate_limited", "3")
+    assert (await served.ask("GET", "/v1/tasks")).status == 200  # a key that was right before is heard
+    served.world.now += 3_000
+    assert (await served.ask("GET", "/v1/tasks", key=other)).status == 200
+
+
+async def test_a_revoked_key_works_for_seconds_at_most(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await served.ask("GET", "/v1/tasks")).status == 200
+
+    async def gone(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(stored, "key_by_prefix", gone)
+    assert (await served.ask("GET", "/v1/tasks")).status == 200
+    served.world.now += 5_000
+    assert (await served.ask("GET", "/v1/tasks")).status == 401
+
+
+async def test_only_an_operator_acts_for_another_tenant(served: Served) -> None:
+    manager = await served.add_key(Role.MANAGER, "acme")
+    there = {"TaskTick-Tenant": "acme"}
+    made = (await served.ask("POST", "/v1/tasks", {"target": {"url": URL}}, headers=there)).json
+
+    assert made["tenant"] == "acme"
+    assert (await served.ask("GET", f"/v1/tasks/{made['id']}", key=manager)).status == 200
+    assert (await served.ask("GET", "/v1/tasks", key=manager, headers=there)).status == 200
+    other = await served.ask("GET", "/v1/tasks", key=manager, headers={"TaskTick-Tenant": "default"})
+    assert (other.status, other.code) == (403, "forbidden")
+    for name in ("-", "Acme", "a" * 65, "a b", "../x"):
+        assert (await served.ask("GET", "/v1/tasks", headers={"TaskTick-Tenant": name})).status == 422
+
+
+async def test_a_secret_is_shown_once(served: Served) -> None:
+    made = await served.ask("POST", "/v1/secrets")
+    assert made.status == 201
+    secret = made.json["secret"]
+    assert len(parse_secret(secret)) == 32
+    assert served.signing_changed == ["default"]
+
+    [listed] = (await served.ask("GET", "/v1/secrets")).json["data"]
+    assert listed == {**made.json, "secret": f"***{secret[-4:]}"}
+    [revealed] = (await served.ask("GET", "/v1/secrets?reveal=1")).json["data"]
+    assert revealed == made.json
+    assert (await served.ask("GET", "/v1/secrets", headers={"TaskTick-Tenant": "b"})).json["data"] == []
+    rows = await served.database.read(lambda tx: stored.read(tx, "default"))
+    assert secret not in rows[0].sealed
+
+
+async def test_secrets_are_few(served: Served) -> None:
+    statuses = [(await served.ask("POST", "/v1/secrets")).status for _ in range(6)]
+
+    assert statuses == [201] * 5 + [409]
+    assert (await served.ask("POST", "/v1/secrets", headers={"Idempotency-Key": "k"})).status == 422
+    assert (await served.ask("POST", "/v1/secrets", {"secret": "x"})).pointers == {"/secret"}

@@ -1,0 +1,116 @@
+"""POST /v1/tasks/batch, as a document and as lines: each task for itself, all of them in order."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.served import URL, Served
+
+TASK: dict[str, Any] = {"target": {"url": URL}, "delay": 60}
+BATCH = "/v1/tasks/batch"
+
+
+def lines(*items: Any) -> bytes:
+    """Items as NDJSON."""
+    return b"\n".join(item if isinstance(item, bytes) else json.dumps(item).encode() for item in items)
+
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+async def test_a_bad_one_does_not_spoil_the_rest(served: Served) -> None:
+    await served.create(key="taken", delay=60)
+    items = [TASK, {"target": {"url": "x"}}, {**TASK, "key": "taken"}, {**TASK, "key": "a"}, {**TASK, "key": "a"}, 3]
+    answer = await served.ask("POST", BATCH, {"tasks": items})
+
+    assert answer.status == 200, answer.raw
+    data = answer.json["data"]
+    codes = [one.get("error", {}).get("code") for one in data]
+    assert codes == [None, "validation_failed", "key_taken", None, "key_taken", "validation_failed"]
+    assert data[1]["error"]["errors"][0]["pointer"] == "/target/url"
+    for at in (0, 3):
+        assert (await served.ask("GET", f"/v1/tasks/{data[at]['id']}")).status == 200
+    assert len(served.created) == 3
+
+
+async def test_lines(served: Served) -> None:
+    answer = await served.ask("POST", BATCH, raw=lines(TASK, b"", b"{nonsense", TASK) + b"\n", headers=NDJSON)
+
+    assert answer.status == 200, answer.raw
+    data = answer.json["data"]
+    assert [one.get("error", {}).get("code") for one in data] == [None, "malformed", None]
+
+
+async def test_more_than_one_commit_holds(served: Served) -> None:
+    count = 1_203
+    body = lines(*({**TASK, "name": str(n)} for n in range(count)))
+    answer = await served.ask("POST", BATCH, raw=body, headers=NDJSON)
+
+    ids = [one["id"] for one in answer.json["data"]]
+    assert len(set(ids)) == len(served.created) == count
+    last = (await served.ask("GET", f"/v1/tasks/{ids[-1]}")).json
+    assert last["name"] == str(count - 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({"tasks": []}, 422), ({}, 422), ({"tasks": {}}, 422), ({"tasks": [TASK], "x": 1}, 422), ([TASK], 422)],
+)
+async def test_what_is_no_batch(served: Served, body: Any, status: int) -> None:
+    answer = await served.ask("POST", BATCH, body)
+
+    assert (answer.status, answer.code) == (status, "validation_failed")
+
+
+async def test_what_cannot_be_read(served: Served) -> None:
+    assert (await served.ask("POST", BATCH, raw=b'{"tasks": [}')).code == "malformed"
+    assert (await served.ask("POST", BATCH, raw=b"")).code == "malformed"
+    deep = await served.ask("POST", BATCH, raw=b'{"tasks": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}")
+    assert deep.code == "malformed"
+
+
+async def test_too_many(served: Served) -> None:
+    answer = await served.ask("POST", BATCH, raw=b"\n".join([b"{}"] * 10_001), headers=NDJSON)
+
+    assert (answer.status, answer.code) == (422, "validation_failed")
+    assert served.created == []
+
+
+async def test_a_task_in_a_batch_is_no_larger_than_one_alone(served: Served) -> None:
+    large = {"target": {"url": URL, "body": "x" * 262_144}, "delay": 60}
+    answer = await served.ask("POST", BATCH, {"tasks": [large, TASK]})
+
+    assert [one.get("error", {}).get("code") for one in answer.json["data"]] == ["payload_too_large", None]
+
+
+async def test_a_batch_counts_once(served: Served) -> None:
+    headers = {"Idempotency-Key": "batch-1"}
+    first = await served.ask("POST", BATCH, {"tasks": [TASK, {}, TASK]}, headers=headers)
+    again = await served.ask("POST", BATCH, {"tasks": [TASK, {}, TASK]}, headers=headers)
+    other = await served.ask("POST", BATCH, {"tasks": [TASK]}, headers=headers)
+
+    assert again.raw == first.raw
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert (other.status, other.code) == (422, "idempotency_key_reused")
+    assert len(served.created) == 2
+
+
+async def test_a_batch_that_was_cut_off_goes_on_where_it_stopped(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = {"Idempotency-Key": "batch-1"}
+    body = {"tasks": [{**TASK, "name": str(n)} for n in range(5)]}
+
+    async def cut(*_: Any) -> None:
+        raise RuntimeError("cut")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tasktick.api.task_batches._keep", cut)
+        assert (await served.ask("POST", BATCH, body, headers=headers)).code == "internal"
+    made = [state.id for state in served.created]
+    answer = await served.ask("POST", BATCH, body, headers=headers)
+
+    assert answer.status == 200
+    assert [one["id"] for one in answer.json["data"]] == [f"tsk_{one}" for one in made]
+    assert len(served.created) == 5

@@ -1,0 +1,47 @@
+"""The table of routes: each is found, each is described, each that writes says so."""
+
+import pytest
+
+from tasktick.api.auth import FAILURES_MAX, Failures
+from tasktick.api.problems import CODES
+from tasktick.api.routes import table
+from tasktick.api.routing import Route, Router
+from tasktick.errors import Refused
+
+ROUTES = table()
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_a_route_is_found_and_whole(route: Route) -> None:
+    found, parameters = Router(ROUTES).find(route.method, route.path.replace("{id}", "some%20thing"))
+
+    assert found is route
+    assert dict(parameters) == ({"id": "some thing"} if "{id}" in route.path else {})
+    assert route.summary
+    assert route.writes == (route.method != "GET")
+    assert (route.model is None) == (route.size == "none")
+    assert route.permission is not None or not route.writes
+    assert all(status in {200, 201, 204} or status in {one for one, _ in CODES.values()} for status in route.statuses)
+
+
+def test_two_routes_of_one_place_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        Router([ROUTES[0], ROUTES[0]])
+
+
+def test_a_path_without_end_is_not_walked() -> None:
+    with pytest.raises(Refused):
+        Router(ROUTES).find("GET", "/v1/tasks/" + "x" * 10_000)
+
+
+def test_failures_are_forgotten_and_bounded() -> None:
+    failures = Failures()
+    for _ in range(FAILURES_MAX + 5):
+        failures.note("a", 0.0)
+
+    assert failures.wait_ms("a", 0.0) == 3_000
+    assert failures.wait_ms("b", 0.0) == 0
+    assert failures.wait_ms("a", 3_000.0) == 0
+    for number in range(20_000):
+        failures.note(str(number), 1.0)
+    assert failures.wait_ms("a", 1.0) == 0
