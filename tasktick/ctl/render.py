@@ -59,7 +59,9 @@ def word(value: Any) -> str:
             return clean(str(value))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Sequence[str] = ("id", "state", "attempt")) -> None:
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Sequence[str] = ("id", "state", "attempt")
+) -> None:
     """Print rows; columns in `whole` are never broken, so that an id can be copied."""
     from rich.table import Table
     from rich.text import Text

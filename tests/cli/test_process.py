@@ -67,6 +67,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     try:
         _until((program.data / "address").is_file, process)
         yield program
+        url = (program.data / "address").read_text().strip()
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == 0, err
@@ -75,7 +76,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
         assert all(json.loads(line)["event"] for line in err.splitlines())
         program.run("store", "check", "--full")
         assert "is up to date" in program.run("migrate").stdout
-        assert "cannot be reached" in program.run("ctl", "stats", code=3).stderr
+        assert "cannot be reached" in program.run("ctl", "stats", "--url", url, code=3).stderr
+        assert not (program.data / "address").exists()
     finally:
         if process.poll() is None:
             process.kill()
