@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from tasktick import logs
 from tasktick.access import keys, secret_files
 from tasktick.access.roles import Role
 from tasktick.errors import ConfigError
@@ -45,6 +46,7 @@ async def adopt_or_make(database: Database, file: Path, ids: IdMaker, now_ms: in
 
 async def _adopt(database: Database, key: str, where: str, ids: IdMaker, now_ms: int) -> None:
     """Keep the hash of this key; one that is there already must be the same."""
+    logs.hide(key)
     prefix = keys.prefix_of(key)
     if prefix is None:
         raise ConfigError(f"{where} holds no TaskTick key. Remove it, and the next start makes one.")
