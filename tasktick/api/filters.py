@@ -12,13 +12,12 @@ from tasktick.store.dlq import DeadLetterFilter
 from tasktick.store.listing import TaskFilter
 
 PAGE_WORDS = frozenset({"limit", "cursor", "order", "fields"})
-SHARED_WORDS = frozenset({"queue", "type", "name", "tag", "schedule_id"})
+SHARED_WORDS = frozenset({"queue", "type", "name", "tag", "schedule_id", "workflow_id", "sla_met", "q"})
 TIME_WORDS = frozenset({"run_after", "run_before", "created_after", "created_before"})
-TASK_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"state", "workflow_id", "sla_met", "q"}
+TASK_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"state"}
 DEAD_LETTER_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"unresolved", "class"}
 CLASSES = frozenset({"receiver", "network", "policy", "platform"})
 TEXT_CHARS_MAX = 200
-# A dead letter is of a task in whichever state it is by now; a filter by it would only mislead.
 NO_SUCH_WORD = "There is no such parameter here."
 
 
@@ -37,9 +36,6 @@ def tasks(faults: Faults, query: Query, now: int) -> TaskFilter:
     return TaskFilter(
         states=_states(faults, query),
         now=now,
-        workflow_id=_id(faults, query, "workflow_id", "wfl"),
-        sla_met=flag(faults, query, "sla_met"),
-        text=_text(faults, query),
         **_shared(faults, query),
     )
 
@@ -62,8 +58,14 @@ def _shared(faults: Faults, query: Query) -> dict[str, Any]:
     found: dict[str, Any] = {name: _one(query, name) for name in ("queue", "type", "name")}
     for name in TIME_WORDS:
         found[name] = _instant(faults, query, name)
-    schedule_id = _id(faults, query, "schedule_id", "sch")
-    return found | {"tag_name": tag_name, "tag_value": tag_value, "schedule_id": schedule_id}
+    return found | {
+        "tag_name": tag_name,
+        "tag_value": tag_value,
+        "schedule_id": _id(faults, query, "schedule_id", "sch"),
+        "workflow_id": _id(faults, query, "workflow_id", "wfl"),
+        "sla_met": flag(faults, query, "sla_met"),
+        "text": _text(faults, query),
+    }
 
 
 def _one(query: Query, name: str) -> str | None:

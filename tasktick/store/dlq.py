@@ -18,6 +18,9 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     tag_name: str | None = None
     tag_value: str | None = None
     schedule_id: str | None = None
+    workflow_id: str | None = None
+    sla_met: bool | None = None
+    text: str | None = None
     run_after: int | None = None
     run_before: int | None = None
     created_after: int | None = None

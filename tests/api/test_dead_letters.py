@@ -49,6 +49,9 @@ async def test_letters_by_page_and_filter(served: Served) -> None:
     assert await found("unresolved=true&tag=n:2") == [ids[2]]
     assert await found("queue=mail&name=1") == [ids[1]]
     assert await found("class=network") == []
+    assert await found("q=HTTP_400") == [ids[2], ids[1]]
+    assert await found("q=receiver.example&name=2&sla_met=true") == [ids[2]]
+    assert await found("q=nowhere") == []
     first = (await served.ask("GET", "/v1/dlq?limit=1")).json
     assert await found(f"limit=1&cursor={first['next_cursor']}") == [ids[1]]
     assert (await served.ask("GET", "/v1/dlq?class=odd")).pointers == {"?class"}

@@ -24,6 +24,18 @@ FROM json_each(:rows) WHERE true;
             SELECT 1 FROM json_each(d.tags) AS tag WHERE tag.key = :tag_name AND tag.value = :tag_value
         ))
         AND (:schedule_id IS NULL OR d.schedule_id = :schedule_id)
+        AND (:workflow_id IS NULL OR d.workflow_id = :workflow_id)
+        AND (:sla_met IS NULL OR t.sla_met = :sla_met)
+        AND (
+            :text IS NULL
+            OR instr(lower(coalesce(d.name, '')), :text)
+            OR instr(lower(coalesce(d.key, '')), :text)
+            OR instr(lower(coalesce(l.error_detail, '') || ' ' || coalesce(l.error_code, '')), :text)
+            OR EXISTS (
+                SELECT 1 FROM payloads AS p WHERE p.task_id = t.id AND p.version = t.payload_version
+                    AND instr(lower(p.payload->>'$.target.url'), :text)
+            )
+        )
         AND (:run_after IS NULL OR t.run_at > :run_after)
         AND (:run_before IS NULL OR t.run_at < :run_before)
         AND (:created_after IS NULL OR d.created_at > :created_after)
