@@ -1,0 +1,143 @@
+"""The real daemon, as a process on a store of its own."""
+
+import contextlib
+import http.client
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench import processes
+from bench.tasks import task
+from tasktick.model.state import State
+from tasktick.store.connect import raw_connection
+from tasktick.store.database import FILE_NAME
+
+READY_SECONDS_MAX = 60
+LOOK_SECONDS = 0.005
+BATCH_TASKS = 1_000
+KEY_FILE = "operator.key"
+
+
+class Daemon:
+    """A process that serves."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.port = free_port()
+        self._log = (data.parent / f"{data.name}.log").open("ab")
+        self.began = time.perf_counter()
+        self.process = processes.start(
+            "tasktick",
+            "serve",
+            *("--data", str(data), "--listen", f"127.0.0.1:{self.port}", "--allow-network", "127.0.0.0/8"),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env={**os.environ, "TASKTICK_LOG__LEVEL": "warning"},
+        )
+
+    def wait_until_ready(self) -> float:
+        """Seconds from the start of the process until it says that it is ready."""
+        while time.perf_counter() - self.began < READY_SECONDS_MAX:
+            if self.process.poll() is not None:
+                break
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self.call("GET", "/readyz")[0] == 200:
+                    return time.perf_counter() - self.began
+            time.sleep(LOOK_SECONDS)
+        raise RuntimeError(f"the daemon did not become ready; its log is {self._log.name!s}")
+
+    def call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """One request on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        headers = {"Content-Type": "application/json"}
+        if body is not None:
+            headers["Authorization"] = f"Bearer {self.key}"
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    @property
+    def key(self) -> str:
+        """The operator's."""
+        return (self.data / KEY_FILE).read_text().strip()
+
+    def create(self, url: str, times_ms: Sequence[int]) -> None:
+        """Tasks for these instants, by the batch call."""
+        for at in range(0, len(times_ms), BATCH_TASKS):
+            tasks = [task(url, time_ms, at + n) for n, time_ms in enumerate(times_ms[at : at + BATCH_TASKS])]
+            status, answer = self.call("POST", "/v1/tasks/batch", msgspec.json.encode({"tasks": tasks}))
+            if status != 200 or b'"error":{' in answer:
+                raise RuntimeError(f"the daemon refused a batch: {status} {answer[:500]!r}")
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What it has cost so far."""
+        return processes.cpu_seconds(self.process.pid)
+
+    @property
+    def resident_mb(self) -> float:
+        """What it holds in memory."""
+        return processes.resident_mb(self.process.pid)
+
+    def stop(self) -> None:
+        """End it; it must do so in order."""
+        code = processes.end(self.process)
+        self._log.close()
+        if code != 0:
+            raise RuntimeError(f"the daemon ended with code {code}; its log is {self._log.name!s}")
+
+
+class Ledger:
+    """The store's file, read beside the daemon: what is recorded is what is committed there."""
+
+    def __init__(self, data: Path) -> None:
+        self._raw: Any = raw_connection(data / FILE_NAME, read_only=True)
+
+    def succeeded(self) -> int:
+        """Tasks recorded as succeeded, from the counts kept with each commit."""
+        row = self._raw.execute(
+            "SELECT coalesce(sum(tasks), 0) FROM counts WHERE state = ?", (int(State.SUCCEEDED),)
+        ).fetchone()
+        return int(row[0])
+
+    def rows(self) -> tuple[int, int]:
+        """Succeeded tasks and succeeded attempts, counted over the tables."""
+        tasks = self._raw.execute("SELECT count(*) FROM tasks WHERE state = ?", (int(State.SUCCEEDED),)).fetchone()
+        attempts = self._raw.execute("SELECT count(*) FROM attempts WHERE state = 'succeeded'").fetchone()
+        return int(tasks[0]), int(attempts[0])
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._raw.close()
+
+
+@contextmanager
+def running(data: Path) -> Iterator[Daemon]:
+    """A daemon that is ready, and is stopped afterwards."""
+    daemon = Daemon(data)
+    try:
+        daemon.wait_until_ready()
+        yield daemon
+    except BaseException:
+        processes.end(daemon.process)
+        raise
+    daemon.stop()
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,107 @@
+"""How late a task reaches its receiver: at 100 and at 1,000 a second, and one at a time in an idle daemon.
+
+Late is from the instant at which the task was due, as the request itself says it, until the receiver has the
+whole request. Tasks are created well before, so that the daemon is quiet but for its fires.
+"""
+
+import time
+from pathlib import Path
+
+from bench.daemon import Daemon, running
+from bench.figures import Figure, Target, at_most, percentile
+from bench.processes import ask, child
+from bench.receiver import ask_receiver
+from bench.tasks import now_ms
+
+ROUNDS = 3
+SECONDS = 10
+AHEAD_MS = 4_000
+RATES = (100, 1_000)
+PARTS = ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
+SHOTS = 30
+SHOT_AHEAD_MS = 2_000
+SETTLE_SECONDS_MAX = 15
+LOOK_SECONDS = 0.05
+
+TARGETS: dict[tuple[int, str], Target] = {
+    (100, "p50"): at_most(0.6),
+    (100, "p99"): at_most(2),
+    (1_000, "p99"): at_most(3),
+}
+
+
+def late_ms(port: int, count: int) -> list[float]:
+    """How late each hit was, when all are there."""
+    until = time.perf_counter() + SETTLE_SECONDS_MAX
+    while ask_receiver(port, "/hits")["hits"] < count and time.perf_counter() < until:
+        time.sleep(LOOK_SECONDS)
+    stamps = [late_us / 1_000 for late_us in ask_receiver(port, "/stamps")]
+    if len(stamps) != count:
+        raise RuntimeError(f"of {count} tasks {len(stamps)} arrived")
+    return stamps
+
+
+def steady(daemon: Daemon, port: int, per_second: int, seconds: int) -> list[float]:
+    """Lateness of tasks that are due evenly."""
+    ask_receiver(port, "/reset")
+    count = per_second * seconds
+    # One batch of 1,000 takes some 50 ms to be accepted: the first must still be well ahead after the last.
+    first_ms = now_ms() + AHEAD_MS + count // 10
+    daemon.create(f"http://127.0.0.1:{port}/late", [first_ms + n * 1_000 // per_second for n in range(count)])
+    if now_ms() > first_ms - 1_000:
+        raise RuntimeError("creating the tasks took so long that the first are due")
+    time.sleep((first_ms - now_ms()) / 1_000 + seconds)
+    return late_ms(port, count)
+
+
+def bare(port: int, per_second: int, seconds: int) -> list[float]:
+    """The same of the limit."""
+    ask_receiver(port, "/reset")
+    ask(
+        "bench.limit_timer",
+        *("--url", f"http://127.0.0.1:{port}/late"),
+        *("--per-second", str(per_second), "--seconds", str(seconds), "--ahead-ms", "500"),
+    )
+    return late_ms(port, per_second * seconds)
+
+
+def shots(daemon: Daemon, port: int, count: int) -> list[float]:
+    """Lateness of single tasks, each alone and due two seconds after it was created."""
+    ask_receiver(port, "/reset")
+    for number in range(count):
+        due_ms = now_ms() + SHOT_AHEAD_MS
+        daemon.create(f"http://127.0.0.1:{port}/late", [due_ms])
+        time.sleep((due_ms - now_ms()) / 1_000)
+        late_ms(port, number + 1)
+    return late_ms(port, count)
+
+
+def measure(folder: Path, quick: bool = False) -> list[Figure]:
+    """The question, beside bare timers."""
+    seconds, rounds, count = (2, 1, 3) if quick else (SECONDS, ROUNDS, SHOTS)
+    found: dict[tuple[str, int], list[list[float]]] = {}
+    with child("bench.receiver") as receiver, running(folder / "late") as daemon:
+        port = receiver["port"]
+        for _ in range(rounds):
+            for rate in RATES:
+                found.setdefault(("limit", rate), []).append(bare(port, rate, seconds))
+                found.setdefault(("ours", rate), []).append(steady(daemon, port, rate, seconds))
+        single = shots(daemon, port, count)
+    figures = []
+    for rate in RATES:
+        for part, name in PARTS:
+            for who, title in (
+                ("ours", f"late at {rate:,}/s, {name}"),
+                ("limit", f"limit: bare timer at {rate:,}/s, {name}"),
+            ):
+                values = tuple(percentile(one, part) for one in found[who, rate])
+                target = TARGETS.get((rate, name)) if who == "ours" else None
+                figures.append(Figure(title, "ms", values, target))
+    ours = [one for (who, _), lists in found.items() if who == "ours" for part in lists for one in part]
+    early = sum(1 for late in [*ours, *single] if late < 0)
+    return [
+        *figures,
+        Figure(f"late, {count} single shots, p50", "ms", (percentile(single, 0.5),), at_most(3)),
+        Figure(f"late, {count} single shots, latest", "ms", (max(single),)),
+        Figure("fired early", "", (early,), at_most(0)),
+    ]

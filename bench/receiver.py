@@ -1,0 +1,130 @@
+"""The receiver: counts what arrives, stamps it, and answers at once. A process of its own.
+
+`GET /hits` says what has come, `GET /stamps` when each hit came beside when it was due (µs late), `POST /reset`
+forgets it all. Everything else is a hit, and is answered with 200.
+"""
+
+import asyncio
+import http.client
+import sys
+import time
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+import uvloop
+
+from bench.parents import until_parent_is_gone
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+HEAD_END = b"\r\n\r\n"
+LIFE_SECONDS_MAX = 3_600
+STAMPS_MAX = 1_000_000
+
+
+class Tally:
+    """What has arrived since the last reset."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget."""
+        self.hits = 0
+        self.ids: set[bytes] = set()
+        self.first_ns = 0
+        self.last_ns = 0
+        self.stamps: list[tuple[bytes, int]] = []
+
+    def hit(self, head: bytes) -> None:
+        """One more."""
+        now = time.time_ns()
+        self.hits += 1
+        self.first_ns = self.first_ns or now
+        self.last_ns = now
+        task_id = _value(head, b"webhook-id:")
+        if task_id:
+            self.ids.add(task_id)
+        due = _value(head, b"tasktick-scheduled-at:")
+        if due and len(self.stamps) < STAMPS_MAX:
+            self.stamps.append((due, now))
+
+    def answer(self, path: bytes) -> bytes:
+        """What a question gets."""
+        if path == b"/reset":
+            self.reset()
+            return b"{}"
+        if path == b"/stamps":
+            return msgspec.json.encode([_late_us(due, at) for due, at in self.stamps])
+        return msgspec.json.encode(
+            {"hits": self.hits, "distinct": len(self.ids), "first_ns": self.first_ns, "last_ns": self.last_ns}
+        )
+
+
+def ask_receiver(port: int, path: str) -> Any:
+    """A question to a receiver, from another process."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("POST" if path == "/reset" else "GET", path)
+        return msgspec.json.decode(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def _value(head: bytes, name: bytes) -> bytes:
+    """A header's value; `head` is in lower case."""
+    start = head.find(b"\r\n" + name)
+    if start < 0:
+        return b""
+    start += len(name) + 2
+    return head[start : head.index(b"\r\n", start)].strip()
+
+
+def _late_us(due: bytes, at_ns: int) -> float:
+    due_at = datetime.fromisoformat(due.decode().upper())
+    return at_ns / 1_000 - round(due_at.timestamp() * 1_000) * 1_000
+
+
+class Receiver(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._waiting = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, by behaviour
+
+    def data_received(self, data: bytes) -> None:
+        self._waiting += data
+        while (end := self._waiting.find(HEAD_END)) >= 0:
+            head = self._waiting[: end + 2].lower()
+            length = int(_value(head, b"content-length:") or 0)
+            if len(self._waiting) < end + len(HEAD_END) + length:
+                return
+            self._waiting = self._waiting[end + len(HEAD_END) + length :]
+            self._answer(head)
+
+    def _answer(self, head: bytes) -> None:
+        path = head.split(b" ", 2)[1]
+        if path not in (b"/hits", b"/stamps", b"/reset"):
+            self._transport.write(OK)
+            self._tally.hit(head)
+            return
+        body = self._tally.answer(path)
+        self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+
+async def serve() -> None:
+    """Listen, say where, and serve until the parent is gone."""
+    tally = Tally()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Receiver(tally), "127.0.0.1", 0, backlog=1_024)
+    sys.stdout.write(f'{{"port": {server.sockets[0].getsockname()[1]}}}\n')
+    sys.stdout.flush()
+    await until_parent_is_gone(LIFE_SECONDS_MAX)
+    server.close()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve())

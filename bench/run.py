@@ -1,0 +1,71 @@
+"""Asks the questions, prints a table for each, and writes what was measured to `bench/results/`.
+
+`python -m bench.run` asks all of them, `python -m bench.run fire create` these two; `--quick` measures once
+and less, to see that everything works.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from bench import boot, create, fire, lateness
+from bench.figures import Figure, as_record, table
+from tasktick import __version__
+from tasktick.store.connect import SQLITE_VERSION_TEXT
+
+RESULTS = Path(__file__).parent / "results"
+Measure = Callable[[Path, bool], list[Figure]]
+QUESTIONS: dict[str, tuple[str, Measure]] = {
+    "fire": ("fire: 20,000 tasks due at once", fire.measure),
+    "lateness": ("lateness: from the due instant to the receiver", lateness.measure),
+    "create": ("create: tasks accepted, durable each", create.measure),
+    "boot": ("boot: with tasks pending", boot.measure),
+}
+
+
+def machine() -> dict[str, str | int]:
+    """What these figures are of."""
+    return {
+        "tasktick": __version__,
+        "python": platform.python_version(),
+        "sqlite": SQLITE_VERSION_TEXT,
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+    }
+
+
+def main() -> int:
+    """Measure what was asked."""
+    arguments = argparse.ArgumentParser(prog="bench", description=__doc__)
+    arguments.add_argument("questions", nargs="*", metavar="question", help=", ".join(QUESTIONS))
+    arguments.add_argument("--quick", action="store_true", help="once and less: does it work at all")
+    given = arguments.parse_args()
+    unknown = sorted(set(given.questions) - set(QUESTIONS))
+    if unknown:
+        arguments.error(f"there is no question {', '.join(unknown)}; there are {', '.join(QUESTIONS)}")
+    began = datetime.now(UTC)
+    record: dict[str, object] = {"at": began, "machine": machine(), "quick": given.quick}
+    for name in given.questions or QUESTIONS:
+        title, measure = QUESTIONS[name]
+        started = time.perf_counter()
+        with tempfile.TemporaryDirectory(prefix=f"tasktick-bench-{name}-") as folder:
+            figures = measure(Path(folder), given.quick)
+        print(table(f"\n{title}  ({time.perf_counter() - started:.0f} s)", figures), flush=True)
+        record[name] = as_record(figures)
+    RESULTS.mkdir(exist_ok=True)
+    file = RESULTS / f"{began:%Y%m%dT%H%M%SZ}.json"
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
+    print(f"\n{', '.join(f'{key} {value}' for key, value in machine().items())}\nwritten to {file}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

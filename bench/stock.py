@@ -1,0 +1,49 @@
+"""Fills a store quickly: one task is created as any other, and its rows are copied under new ids and times.
+
+The columns are read off the tables, so that a new one needs nothing here.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.tasks import now_ms
+from tasktick.model.state import State
+from tasktick.store.connect import raw_connection
+from tasktick.store.database import FILE_NAME
+
+TABLES = {"tasks": "id", "task_details": "id", "payloads": "task_id"}
+TIMES = ("run_at", "due_at", "wake_at")
+# The same shape as `model.ids`: milliseconds, version 7, a count, variant, random bits, partition.
+NEW_ID = """printf('%012x7%03xa%013x%02x', :now + n / 4096, n % 4096, abs(random()) % 4503599627370496, n % 256)"""
+NUMBERS = "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :count - 1)"
+
+
+def fill(data: Path, count: int, first_at_ms: int, span_ms: int) -> None:
+    """Make `count` copies of the one task that is there, due evenly over a span; the one itself goes."""
+    raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
+    try:
+        (original,) = raw.execute("SELECT id FROM tasks").fetchone()
+        known = {"now": now_ms(), "count": count, "original": original, "first": first_at_ms, "span": span_ms}
+        raw.execute("BEGIN")
+        raw.execute("CREATE TEMP TABLE copies (n INTEGER PRIMARY KEY, id TEXT NOT NULL)")
+        raw.execute(f"INSERT INTO copies {NUMBERS} SELECT n, {NEW_ID} FROM numbers", known)
+        for table, key in TABLES.items():
+            columns = [row[1] for row in raw.execute(f"PRAGMA table_info({table})")]
+            raw.execute(_copy(table, key, columns), known)
+            raw.execute(f"DELETE FROM {table} WHERE {key} = :original", known)
+        raw.execute("DROP TABLE copies")
+        raw.execute("UPDATE counts SET tasks = ? WHERE state = ?", (count, int(State.SCHEDULED)))
+        raw.execute("COMMIT")
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        raw.close()
+
+
+def _copy(table: str, key: str, columns: Sequence[str]) -> str:
+    values = {key: "copies.id", **dict.fromkeys(TIMES, ":first + copies.n * :span / :count")}
+    chosen = ", ".join(values.get(name, f"one.{name}") for name in columns)
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {chosen} "
+        f"FROM copies JOIN {table} AS one ON one.{key} = :original ORDER BY copies.n"
+    )
