@@ -29,10 +29,10 @@ def group() -> None:
 
 @group.command("list")
 @click.option("--class", "class_", help="Only of this class: receiver, network, policy or platform.")
-@click.option("--with-resolved", is_flag=True, help="Those that were replayed or archived, too.")
+@click.option("--resolved", is_flag=True, help="Those that were replayed or archived, not the open ones.")
 @listing.filters
 @server_options
-def list_letters(class_: str | None, with_resolved: bool, **given: Any) -> None:
+def list_letters(class_: str | None, resolved: bool, **given: Any) -> None:
     """List dead letters, newest first.
 
     \b
@@ -40,7 +40,7 @@ def list_letters(class_: str | None, with_resolved: bool, **given: Any) -> None:
       tasktick ctl dlq list
       tasktick ctl dlq list --queue mail --all -o json
     """
-    asked = {**listing.query(given), "class": class_, "unresolved": False if with_resolved else None}
+    asked = {**listing.query(given), "class": class_, "unresolved": False if resolved else None}
     listing.show(core.list_dead_letters(asked), COLUMNS, _row, empty=_empty, every=given["every"])
 
 

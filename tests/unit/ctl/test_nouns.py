@@ -26,7 +26,7 @@ LETTER: dict[str, Any] = {
 
 def test_dlq_list(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(told({"data": [LETTER], "next_cursor": None}), told({"data": [], "next_cursor": None}))
-    result = ctl("dlq", "list", "--class", "network", "--with-resolved", "--queue", "mail")
+    result = ctl("dlq", "list", "--class", "network", "--resolved", "--queue", "mail")
     assert result.exit_code == 0, result.stderr
     assert stub.asked[0].path == "/v1/dlq?queue=mail&class=network&unresolved=false"
     assert result.stdout.splitlines()[1].split() == [
