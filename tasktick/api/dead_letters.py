@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from yarl import URL
 
 from tasktick.api import filters, paging, render
 from tasktick.api.call import Call, Reply, answer, encode
@@ -145,7 +146,11 @@ def _overridden(faults: Faults, call: Call, made: Target, overrides: TargetOverr
     for name, value in given.items():
         setattr(request, name, UNSET if name == "body" and value is None else value)
     aim = aim_of(faults, request, sealing_of(call))
-    if "headers" not in given:
+    if "headers" not in given and made.sealed_headers:
+        if aim.lane and URL(request.url).origin() != URL(made.url).origin():
+            names = ", ".join(sorted(made.sealed_headers))
+            detail = f"The task has secret headers ({names}), which go to no other host: give the headers again."
+            faults.add("/target/headers", detail)
         aim = Aim(msgspec.structs.replace(aim.target, sealed_headers=made.sealed_headers), aim.lane)
     return aim
 

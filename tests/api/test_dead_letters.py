@@ -85,12 +85,12 @@ async def test_replay_with_another_target(served: Served) -> None:
         },
     )
     answer = await served.ask(
-        "POST", f"/v1/dlq/{letter['id']}/replay", {"target": {"url": "https://fixed.example", "success": [404]}}
+        "POST", f"/v1/dlq/{letter['id']}/replay", {"target": {"url": f"{URL}/fixed", "success": [404]}}
     )
 
     target = answer.json["task"]["target"]
     assert (target["url"], target["method"], target["body"], target["timeout"]) == (
-        "https://fixed.example",
+        f"{URL}/fixed",
         "PUT",
         [1],
         7,
@@ -100,7 +100,19 @@ async def test_replay_with_another_target(served: Served) -> None:
     sealed = kept.payload.target.sealed_headers["X-Api-Key"]
     assert served.vault.open(sealed, header_context("default", "X-Api-Key")) == "the-long-secret"
     assert kept.version == 2
-    assert served.changed[-1].host == "fixed.example:443"
+    assert served.changed[-1].host == "receiver.example:443"
+
+
+@pytest.mark.parametrize("url", ["https://elsewhere.example/", URL.replace("https:", "http:")])
+async def test_secret_headers_go_to_no_other_host(served: Served, url: str) -> None:
+    letter = await dead(served, target={"url": URL, "headers": {"Authorization": "Bearer the-long-secret"}})
+    path = f"/v1/dlq/{letter['id']}/replay"
+    refused = await served.ask("POST", path, {"target": {"url": url}})
+    given = await served.ask("POST", path, {"target": {"url": url, "headers": {"x-a": "b"}}})
+
+    assert (refused.status, refused.pointers) == (422, {"/target/headers"})
+    assert given.status == 200
+    assert given.json["task"]["target"]["headers"] == {"x-a": "b"}
 
 
 @pytest.mark.parametrize(
