@@ -34,8 +34,9 @@ class Failures:
 
     def wait_ms(self, address: str, now: float) -> int:
         """How long this address must wait before it may be wrong again."""
-        failures = self._failures(address, now)
-        return 0 if failures < FAILURES_MAX else max(1, int((failures - FAILURES_MAX + 1) * FAILURE_FORGOTTEN_MS))
+        # One more failure must fit: what was forgotten since the last one is never quite a whole one.
+        excess = self._failures(address, now) + 1 - FAILURES_MAX
+        return max(1, int(excess * FAILURE_FORGOTTEN_MS)) if excess > 0 else 0
 
     def note(self, address: str, now: float) -> None:
         """This address was wrong."""

@@ -34,6 +34,17 @@ def test_a_path_without_end_is_not_walked() -> None:
         Router(ROUTES).find("GET", "/v1/tasks/" + "x" * 10_000)
 
 
+def test_wrong_keys_are_limited_while_time_goes_on() -> None:
+    failures = Failures()
+    heard = 0
+    for moment in range(0, 2_000, 10):
+        if not failures.wait_ms("a", float(moment)):
+            failures.note("a", float(moment))
+            heard += 1
+
+    assert heard == FAILURES_MAX
+
+
 def test_failures_are_forgotten_and_bounded() -> None:
     failures = Failures()
     for _ in range(FAILURES_MAX + 5):
