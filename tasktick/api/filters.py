@@ -151,4 +151,4 @@ def _text(faults: Faults, query: Query) -> str | None:
         return None
     if not 0 < len(text) <= TEXT_CHARS_MAX:
         faults.add("?q", f"This has 1 to {TEXT_CHARS_MAX} characters.")
-    return text.lower()
+    return text

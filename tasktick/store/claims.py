@@ -39,7 +39,7 @@ async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[
         for task_id, partition in ((one, partition_of(one)) for one in ids)
         if partition in request.epochs
     ]
-    await tx.run(
+    changed = await tx.run(
         "task_claim",
         rows=rows,
         incarnation=request.incarnation,
@@ -51,10 +51,11 @@ async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[
         margin_ms=request.margin_ms,
     )
     claimed = await tx.rows("task_claimed", Claimed, ids=ids, claim_id=request.claim_id)
-    deltas = Deltas()
-    for one in claimed:
-        deltas.moved(one.tenant, one.claimed_from, State.RUNNING)
-    await deltas.write(tx)
+    if changed:  # a claim that is asked for again, to learn its fate, has been counted
+        deltas = Deltas()
+        for one in claimed:
+            deltas.moved(one.tenant, one.claimed_from, State.RUNNING)
+        await deltas.write(tx)
     return claimed
 
 

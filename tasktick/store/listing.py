@@ -9,6 +9,7 @@ class TaskFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a client may filter tasks by; None does not filter.
 
     `states` are states as clients see them: a `scheduled` or `retrying` one that is due at `now` is `ready`.
+    `text` is found whatever the case of its ASCII letters; others must be as they were written.
     """
 
     states: list[int] | None = None

@@ -34,6 +34,7 @@ async def add_key(tx: Transaction, key: KeyRow) -> int:
         role=key.role,
         name=key.name,
         now=key.created_at,
+        expires_at=key.expires_at,
     )
 
 

@@ -250,10 +250,11 @@ async def latest_payloads(tx: Transaction, ids: list[str]) -> list[StoredPayload
 
 
 async def delete(tx: Transaction, rows: list[tuple[str, str, int]]) -> None:
-    """Remove tasks (id, tenant, state) and all that hangs on them; the counts keep how many were."""
+    """Remove tasks (id, tenant, state, as read here) and all that hangs on them; the counts keep how many were."""
     ids = [task_id for task_id, _, _ in rows]
     await tx.run("names_free", kind=names.TASK, ids=ids)
-    await tx.run("task_delete", ids=ids)
+    removed = await tx.run("task_delete", ids=ids)
+    assert removed == len(rows), "they were read in this very transaction"
     deltas = Deltas()
     for _, tenant, state in rows:
         deltas.moved(tenant, state, PURGED)

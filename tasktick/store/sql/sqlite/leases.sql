@@ -12,7 +12,8 @@ UPDATE nodes SET dead_at = :now WHERE incarnation = :incarnation AND dead_at IS 
 
 -- name: nodes_forget
 DELETE FROM nodes WHERE dead_at IS NOT NULL AND dead_at < :before
-    AND incarnation NOT IN (SELECT incarnation FROM tasks WHERE state = 4);
+    AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.state = 4 AND t.incarnation = nodes.incarnation)
+    AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation);
 
 -- Acquire: the epoch grows with each acquisition; only what is free, or whose holder is proven dead.
 -- name: leases_acquire

@@ -48,15 +48,15 @@ WHERE t.tenant = :tenant;
         AND (:sla_met IS NULL OR t.sla_met = :sla_met)
         AND (
             :text IS NULL
-            OR instr(lower(coalesce(d.name, '')), :text)
-            OR instr(lower(coalesce(d.key, '')), :text)
+            OR instr(lower(coalesce(d.name, '')), lower(:text))
+            OR instr(lower(coalesce(d.key, '')), lower(:text))
             OR EXISTS (
                 SELECT 1 FROM payloads AS p WHERE p.task_id = t.id AND p.version = t.payload_version
-                    AND instr(lower(p.payload->>'$.target.url'), :text)
+                    AND instr(lower(p.payload->>'$.target.url'), lower(:text))
             )
             OR EXISTS (
                 SELECT 1 FROM attempts AS a WHERE a.task_id = t.id
-                    AND instr(lower(coalesce(a.error_detail, '') || ' ' || coalesce(a.error_code, '')), :text)
+                    AND instr(lower(coalesce(a.error_detail, '') || ' ' || coalesce(a.error_code, '')), lower(:text))
             )
         )
 

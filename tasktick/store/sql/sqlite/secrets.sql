@@ -14,8 +14,8 @@ FROM (
 );
 
 -- name: key_insert
-INSERT INTO keys (id, prefix, hash, tenant, role, name, created_at)
-VALUES (:id, :prefix, :hash, :tenant, :role, :name, :now)
+INSERT INTO keys (id, prefix, hash, tenant, role, name, created_at, expires_at)
+VALUES (:id, :prefix, :hash, :tenant, :role, :name, :now, :expires_at)
 ON CONFLICT (prefix) DO NOTHING;
 
 -- name: keys_read

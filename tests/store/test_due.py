@@ -1,0 +1,102 @@
+"""What the loader reads: all that waits, in order, page by page, each once; and what is parked or too late."""
+
+import pytest
+
+from tasktick.model import change
+from tasktick.model.state import STORED, State
+from tasktick.model.task import Due, due_of
+from tasktick.store import due
+from tests.store.test_change import in_state
+from tests.store.world import HOUR_MS, World
+
+
+async def pages(world: World, until: int, limit: int) -> list[Due]:
+    """Everything up to `until`, as the loader pages it."""
+    found: list[Due] = []
+    after, after_id = due.BEGINNING, ""
+    while True:
+        page = await _page(world, after, after_id, until, limit)
+        found += page
+        if len(page) < limit:
+            return found
+        after, after_id = page[-1].wake_at, page[-1].id
+
+
+async def _page(world: World, after: int, after_id: str, until: int, limit: int) -> list[Due]:
+    return await world.database.near.read(lambda tx: due.between(tx, after, after_id, until, limit))
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 100])
+async def test_pages_are_whole_and_in_order_whatever_the_ties(world: World, limit: int) -> None:
+    offsets = [0, 5, 5, 5, 5, 5, 1, -HOUR_MS, 5, 9, 10, 10, 11, HOUR_MS]
+    ids = [await world.create(run_at=world.now + offset) for offset in offsets]
+    wanted = sorted((world.now + offset, task_id) for offset, task_id in zip(offsets, ids, strict=True) if offset <= 10)
+    assert [(one.wake_at, one.id) for one in await pages(world, world.now + 10, limit)] == wanted
+
+
+async def test_timers_are_the_same_by_time_and_id(world: World) -> None:
+    for offset in (3, 1, 2, 1):
+        await world.create(run_at=world.now + offset)
+    timers = await world.database.near.read(lambda tx: due.timers(tx, due.BEGINNING, "", world.now + HOUR_MS, 10))
+    assert [(one.wake_at, one.id) for one in timers] == [
+        (one.wake_at, one.id) for one in await pages(world, world.now + HOUR_MS, 10)
+    ]
+
+
+async def test_what_is_read_is_what_the_memory_needs(world: World) -> None:
+    task_id = await world.create(queue="q", host="h", priority=3, due_at=world.now - 5, wake_at=world.now - 1)
+    (found,) = await pages(world, world.now, 10)
+    assert found == due_of(await world.state(task_id))
+    assert await world.database.near.read(lambda tx: due.by_ids(tx, [task_id, "0" * 32])) == [found]
+
+
+@pytest.mark.parametrize("state", sorted(STORED), ids=lambda state: state.word)
+async def test_only_what_waits_is_read(world: World, state: State) -> None:
+    task_id = await in_state(world, state)
+    found = [one.id for one in await pages(world, world.now + HOUR_MS, 10)]
+    assert found == ([task_id] if state in (State.SCHEDULED, State.RETRYING) else [])
+    assert [one.id for one in await world.database.near.read(lambda tx: due.by_ids(tx, [task_id]))] == found
+
+
+async def test_what_is_parked_is_looked_at_later_and_keeps_its_order(world: World) -> None:
+    parked, other = await world.create(), await world.create()
+    before = await world.state(parked)
+    later = world.now + 30_000
+    assert await world.database.write(lambda tx: due.park(tx, {parked: later})) == 1
+    assert [one.id for one in await pages(world, world.now, 10)] == [other]
+    row = await world.state(parked)
+    assert (row.wake_at, row.due_at, row.version) == (later, before.due_at, before.version)
+    assert await world.claim(parked) == []
+    world.now = later
+    (claimed,) = await world.claim(parked)
+    assert claimed.due_at == before.due_at
+
+
+async def test_parking_only_ever_defers_what_waits(world: World) -> None:
+    far, running = await world.create(run_at=world.now + HOUR_MS), (await world.claimed()).id
+    rows = {far: world.now + 1, running: world.now + HOUR_MS}
+    before = [await world.state(far), await world.state(running)]
+    assert await world.database.write(lambda tx: due.park(tx, rows)) == 0
+    assert [await world.state(far), await world.state(running)] == before
+
+
+async def test_a_change_made_before_it_was_parked_still_holds(world: World) -> None:
+    task_id = await world.create()
+    made = change.cancel(await world.state(task_id), world.now)
+    await world.database.write(lambda tx: due.park(tx, {task_id: world.now + 30_000}))
+    assert await world.write(made) == [task_id]
+
+
+async def test_what_is_too_late_is_found_oldest_first(world: World) -> None:
+    expiring = {offset: await world.create(expires_at=world.now + offset) for offset in (30, 10, 20, 40)}
+    paused = await world.create(expires_at=world.now)
+    await world.act("pause", paused)
+    await world.create()
+    late = await world.database.read(lambda tx: due.expired(tx, world.now + 30, 10))
+    assert {row.id for row in late} == {expiring[offset] for offset in (10, 20, 30)}
+    (first,) = await world.database.read(lambda tx: due.expired(tx, world.now + 30, 1))
+    assert first.id == expiring[10]
+    world.now += 30
+    assert len(await world.write(*(change.expire(row, world.now) for row in late))) == 3
+    assert (await world.state(expiring[10])).reason == "expired"
+    assert await world.database.read(lambda tx: due.expired(tx, world.now, 10)) == []

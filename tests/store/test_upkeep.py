@@ -1,0 +1,155 @@
+"""Retention, leases and nodes, secrets and keys."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tasktick.model.partition import ALL_PARTITIONS
+from tasktick.model.state import State
+from tasktick.store import attempts, leases, names, retention, secrets, tasks
+from tasktick.store.counts import PURGED
+from tasktick.store.names import IdempotencyKey
+from tasktick.store.protocol import Database
+from tasktick.store.rows import KeyRow, SecretRow
+from tests.store.test_listing import dead
+from tests.store.world import HOUR_MS, TENANT, World
+
+
+async def remove(world: World, before: int, limit: int) -> int:
+    return await world.database.write(lambda tx: retention.remove_finished(tx, before, limit))
+
+
+async def test_what_finished_long_ago_goes_in_batches_and_stays_counted(world: World) -> None:
+    for nth in range(7):
+        claimed = await world.claimed(key=f"k-{nth}")
+        await world.finish(claimed, 200 if nth % 2 else 404)
+        world.now += 1_000
+    waiting, running = await world.create(key="waiting"), (await world.claimed()).id
+    cut = world.now - 2_000
+    assert [await remove(world, cut, 4), await remove(world, cut, 4), await remove(world, cut, 4)] == [4, 2, 0]
+    counted = await world.counted()
+    assert counted[TENANT, PURGED] == 6
+    assert sum(counted.values()) == 9, "created = live + finished + removed"
+    assert {(await world.state(one)).state for one in (waiting, running)} == {State.SCHEDULED, State.RUNNING}
+
+
+async def test_with_a_task_goes_all_that_hangs_on_it(world: World) -> None:
+    task_id = await dead(world, 500, key="k-1")
+    await remove(world, world.now, 10)
+    assert await world.database.read(lambda tx: tasks.states(tx, [task_id])) == []
+    assert await world.database.read(lambda tx: tasks.payloads(tx, [(task_id, 1)])) == []
+    assert await world.database.read(lambda tx: attempts.of_task(tx, task_id)) == []
+    assert await world.dead_letters(unresolved=None) == []
+
+
+async def test_a_task_is_deleted_once(world: World) -> None:
+    task_id = await world.create(key="k-1")
+    rows = [(task_id, TENANT, int(State.SCHEDULED))]
+    await world.database.write(lambda tx: tasks.delete(tx, rows))
+    assert await world.database.read(lambda tx: names.find(tx, TENANT, names.TASK, "k-1")) is None
+    with pytest.raises(AssertionError):
+        await world.database.write(lambda tx: tasks.delete(tx, rows))
+
+
+async def test_idempotency_keys_go_when_their_window_has_closed(world: World) -> None:
+    for nth in range(6):
+        create = world.idempotent(world.task(key=f"k-{nth}"), f"i-{nth}", window_ms=1_000 * (nth + 1))
+        await world.create_all([create])
+
+    async def purge(limit: int) -> int:
+        return await world.database.write(lambda tx: retention.remove_names(tx, world.now + 4_000, limit))
+
+    assert [await purge(3), await purge(3), await purge(3)] == [3, 1, 0]
+    key = IdempotencyKey(TENANT, "i-4", "body-1", world.now, world.now)
+    assert await world.database.read(lambda tx: names.replay(tx, key)) is not None
+    assert await world.database.read(lambda tx: names.find(tx, TENANT, names.TASK, "k-0")) is not None
+
+
+async def test_an_answer_outlives_its_task(world: World) -> None:
+    create = world.idempotent(world.task(), "i-1")
+    await world.create_all([create])
+    (claimed,) = await world.claim(create.task.state.id)
+    await world.finish(claimed)
+    await remove(world, world.now, 10)
+    (again,) = await world.create_all([world.idempotent(world.task(), "i-1")])
+    assert again.replayed
+
+
+async def test_attempts_page_and_the_last_is_known(world: World) -> None:
+    task_id = await dead(world, 500)
+    other = await world.create()
+    rows = await world.attempts(task_id)
+    assert [row.attempt for row in rows] == [1, 2, 3, 4, 5]
+    assert await world.database.read(lambda tx: attempts.of_task(tx, task_id, after=2, limit=2)) == rows[2:4]
+    assert await world.database.read(lambda tx: attempts.last(tx, [task_id, other])) == {task_id: rows[-1]}
+    assert await world.database.read(lambda tx: attempts.count(tx, task_id)) == 5
+    assert await world.database.read(lambda tx: attempts.count(tx, other)) == 0
+
+
+async def test_an_attempt_keeps_what_came_back(world: World) -> None:
+    claimed = await world.claimed()
+    headers = (("content-type", "text/plain"), ("x-a", "ä"))
+    await world.end(await world.answered(claimed, 500, headers=headers, body=b"caf\xc3\xa9", truncated=True))
+    (row,) = await world.attempts(claimed.id)
+    assert (row.response_body, row.response_encoding, row.truncated) == ("café", "text", True)
+    assert row.response_headers == dict(headers)
+
+
+async def test_each_acquisition_raises_the_epoch(store: Database) -> None:
+    world = World(store)
+    await world.start("a")
+    assert world.epochs == dict.fromkeys(ALL_PARTITIONS, 1)
+    assert await store.write(lambda tx: leases.acquire(tx, "a")) == world.epochs, "what is held is not taken again"
+    await world.start("b")
+    assert world.epochs == dict.fromkeys(ALL_PARTITIONS, 2)
+    await store.write(lambda tx: leases.end_node(tx, "b", world.now))
+    assert {lease.incarnation for lease in await store.read(leases.read)} == {None}
+    await world.start("c")
+    assert world.epochs == dict.fromkeys(ALL_PARTITIONS, 3)
+
+
+async def test_a_lease_of_the_living_is_not_taken(store: Database) -> None:
+    world = World(store)
+    await world.start("a")
+    assert await store.write(lambda tx: leases.acquire(tx, "b")) == {}
+    assert set((await store.read(lambda tx: leases.owned(tx, "a"))).values()) == {1}
+
+
+async def test_the_dead_are_forgotten_when_they_hold_nothing(store: Database) -> None:
+    world = World(store)
+    await world.start("a")
+    claimed = await world.claimed()
+
+    async def forget() -> int:
+        return await store.write(lambda tx: leases.forget_nodes(tx, world.now + 1))
+
+    assert await forget() == 0, "it lives"
+    await store.write(lambda tx: leases.start_node(tx, "b", "node-b", world.now))
+    assert await forget() == 0, "it is dead, and still has leases and an attempt"
+    await store.write(lambda tx: leases.acquire(tx, "b"))
+    assert await forget() == 0, "it still has an attempt"
+    await world.rescue(claimed)
+    assert await forget() == 1
+
+
+async def test_secrets_come_newest_first_and_by_tenant(store: Database) -> None:
+    rows = [SecretRow(f"id-{n}", "a" if n < 2 else "b", secrets.SIGNING, f"sealed-{n}", n) for n in range(3)]
+
+    async def add(tx: Any) -> None:
+        for row in rows:
+            await secrets.add(tx, row)
+
+    await store.write(add)
+    assert await store.read(secrets.read) == rows[::-1]
+    assert await store.read(lambda tx: secrets.read(tx, "a")) == [rows[1], rows[0]]
+    assert await store.read(lambda tx: secrets.read(tx, "a", "other")) == []
+
+
+async def test_a_key_is_kept_whole_and_once(store: Database) -> None:
+    key = KeyRow("key-1", "ttk_abc", "0" * 64, TENANT, "operator", "first", 5, HOUR_MS)
+    assert await store.write(lambda tx: secrets.add_key(tx, key)) == 1
+    assert await store.write(lambda tx: secrets.add_key(tx, msgspec.structs.replace(key, id="key-2", hash="1"))) == 0
+    assert await store.read(secrets.keys) == [key]
+    assert await store.read(lambda tx: secrets.key_by_prefix(tx, "ttk_abc")) == key
+    assert await store.read(lambda tx: secrets.key_by_prefix(tx, "ttk_ab")) is None
