@@ -34,8 +34,8 @@ class Hands:
         return task_id in self._flights or task_id in self._claiming
 
     def ids(self) -> list[str]:
-        """The ids of attempts that we hold."""
-        return list(self._flights)
+        """The ids of what is in here: attempts that we hold, and claims that may be durable before we hear of it."""
+        return [*self._flights, *self._claiming]
 
     def flights(self) -> list[Flight]:
         """The attempts that we hold."""
