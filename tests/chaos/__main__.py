@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvloop
 
+from tasktick import logs
 from tests.chaos import controls
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
@@ -68,6 +69,7 @@ def main() -> int:
     folder = given.keep or Path(tempfile.mkdtemp(prefix=f"tasktick-chaos-{given.suite}-"))
     folder.mkdir(parents=True, exist_ok=True)
     say(f"suite {given.suite}  count {given.count}  seed {given.seed}")
+    logs.configure("error")
     began = time.monotonic()
     verdict = uvloop.run(run(given.suite, given.count, given.seed, folder))
     for line in verdict.lines():

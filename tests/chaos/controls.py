@@ -18,12 +18,14 @@ class Control(msgspec.Struct, frozen=True):
     suite: str
     count: int
     caught_as: frozenset[str]
+    hold_share: float | None = None
 
 
 CONTROLS = (
     Control("ack_before_commit", "kill", 10, frozenset({"lost", "attempt_unrecorded", "cancel_undone"})),
     Control("rescue_by_id", "kill", 2, frozenset({"overlap", "unexplained_duplicate", "unexplained_interruption"})),
     Control("resend", "kill", 2, frozenset({"sent_twice"})),
+    Control("no_look_at_the_clock", "kill", 5, frozenset({"late_byte"}), hold_share=1.0),
     Control("synchronous_normal", "powercut", 3, frozenset({"lost", "claim_lost"})),
 )
 
@@ -51,4 +53,4 @@ async def _verdict(control: Control, seed: int, folder: Path, count: int) -> Ver
     number = control.count * max(1, count)
     if control.suite == "powercut":
         return await PowercutRun(number, seed, where, control.plant).run()
-    return (await KillRun(number, seed, where, control.plant).run()).verdict
+    return (await KillRun(number, seed, where, control.plant, hold_share=control.hold_share).run()).verdict

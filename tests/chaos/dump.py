@@ -28,7 +28,7 @@ STATES = {
     -1: "purged",
 }
 PAGE = 1_000
-EVENT = re.compile(r'^tasktick_events_total\{event="([a-z_]+)"\} (\S+)$', re.MULTILINE)
+EVENT = re.compile(r'^tasktick_(?:events|attempts)_total\{(?:event|outcome)="([a-z_]+)"\} (\S+)$', re.MULTILINE)
 TASKS = """
     SELECT t.id, d.name, t.state, t.attempt, t.max_attempts, t.series, t.fence, t.run_at, t.wake_at, t.lease_until,
         t.reason, p.payload
@@ -136,7 +136,7 @@ async def signing_secrets(session: aiohttp.ClientSession) -> list[str]:
 
 
 async def events(session: aiohttp.ClientSession) -> dict[str, int]:
-    """What the daemon has counted since its start, by the names of its metrics."""
+    """What the daemon has counted since its start: events by their name, ends of attempts by their outcome."""
     async with session.get("/metrics") as answer:
         text = await answer.text()
     return {name: int(float(number)) for name, number in EVENT.findall(text)}

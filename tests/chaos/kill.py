@@ -18,7 +18,7 @@ import msgspec
 
 from tests.chaos import dump
 from tests.chaos.checker import check
-from tests.chaos.history import HistoryWriter, Hit, Node, Run, Secret, Seen, SqlDump, now_ms
+from tests.chaos.history import Fault, HistoryWriter, Hit, Node, Run, Secret, Seen, SqlDump, now_ms
 from tests.chaos.load import Load
 from tests.chaos.process import LEASE_MARGIN_MS, READY_WITHIN_S, START_DELAY_MS, SWEEP_EVERY_MS, Daemons, Process
 from tests.chaos.receiver import Receiver
@@ -29,17 +29,20 @@ SETTLED_WITHIN_S = 90.0
 PLANTED_SETTLED_WITHIN_S = 10.0
 POLL_S = 0.1
 ARMED_WITHIN_S = 1.2
-# Of all processes, how many are armed; of the others, how many die before they are ready, are held, or are stopped.
+# Of all processes, how many are armed; of the others, how many die before they are ready, or are held, and which
+# are stopped in order.
 ARMED_SHARE = 0.36
 EARLY_SHARE = 0.15
 HOLD_SHARE = 0.06
-TERM_SHARE = 0.06
+TERM_EVERY = 8
 UP_S = (0.02, 0.5)
 EARLY_S = (0.0, 0.4)
 HOLD_S = (0.1, 1.5)
+HOLD_ITSELF_S = (0.3, 1.5)
 # Those that hold themselves do so between a claim and its sends: the claim's permit must not outlast the hold.
 HOLD_LABEL = "after_claim_before_send"
 HOLD_PASSES_MAX = 6
+HOLD_EVERY = 7
 API_ATTEMPTS_OF_MAX = 100
 # Passes up to which an armed process may live, by label; what is rare is struck sooner.
 PASSES_MAX = {
@@ -77,7 +80,7 @@ DEMANDED_LONG = [
     "duplicates",
     "end_cancelled",
     "end_dead",
-    "event_claim_given_back",
+    "event_unclaimed",
     "fault_stop",
     "fault_term",
     "reason_attempts_exhausted",
@@ -100,7 +103,9 @@ class Outcome(msgspec.Struct, frozen=True):
 class KillRun:
     """One run of the suite."""
 
-    def __init__(self, count: int, seed: int, folder: Path, plant: str | None = None) -> None:
+    def __init__(
+        self, count: int, seed: int, folder: Path, plant: str | None = None, *, hold_share: float | None = None
+    ) -> None:
         self._count = count
         self._random = Random(f"kill.{seed}")
         self._seed = seed
@@ -110,6 +115,11 @@ class KillRun:
         self._daemons = Daemons(folder / "data", self._history, folder / "daemon.log", plant)
         self._kills = 0
         self._holds_itself = False
+        self._lives = 0
+        self._deck: list[str] = []
+        self._lives_since_stop = 0
+        self._hold_share = HOLD_SHARE if hold_share is None else hold_share
+        self._armed_share = ARMED_SHARE if hold_share is None else 0.0
 
     async def run(self) -> Outcome:
         """Break it, let it heal, judge."""
@@ -168,13 +178,20 @@ class KillRun:
     async def _next(self) -> tuple[Process, str | None]:
         """The next process, and the label on which it will die, if it is armed for one."""
         random = self._random
-        label = random.choice(list(PASSES_MAX)) if random.random() < ARMED_SHARE else None
-        if label is not None:
+        self._lives += 1
+        if random.random() < self._armed_share:
+            label = self._draw_label()
             return await self._daemons.start(label, random.randint(1, PASSES_MAX[label])), label
-        self._holds_itself = random.random() < HOLD_SHARE
+        self._holds_itself = self._lives % HOLD_EVERY == 0 or random.random() < self._hold_share
         if self._holds_itself:
             return await self._daemons.start(HOLD_LABEL, random.randint(1, HOLD_PASSES_MAX), hold=True), None
         return await self._daemons.start(), None
+
+    def _draw_label(self) -> str:
+        """Labels in random order, each as often as the others."""
+        if not self._deck:
+            self._deck = self._random.sample(list(PASSES_MAX), len(PASSES_MAX))
+        return self._deck.pop()
 
     async def _live_and_die(
         self, process: Process, label: str | None, load: Load, session: aiohttp.ClientSession
@@ -187,26 +204,36 @@ class KillRun:
         else:
             if process.ready_at is not None or await process.ready():
                 load.up.set()
-            await self._live(process, label, session)
+            await self._live(process, label, load, session)
         if not process.alive:
             # An armed one did what it was armed for; any other ended by itself, which the checker has a word for.
             process.write_off("armed" if label is not None else None, label=label)
-        elif label is None and process.ready_at is not None and random.random() < TERM_SHARE:
+        elif label is None and process.ready_at is not None and self._is_time_to_stop():
             await process.strike("term", signal.SIGTERM)
             return
         else:
             await process.strike("kill", signal.SIGKILL)
         self._kills += 1
 
-    async def _live(self, process: Process, label: str | None, session: aiohttp.ClientSession) -> None:
+    def _is_time_to_stop(self) -> bool:
+        """Every so many lives, the next one that can is stopped in order."""
+        self._lives_since_stop += 1
+        if self._lives_since_stop < TERM_EVERY:
+            return False
+        self._lives_since_stop = 0
+        return True
+
+    async def _live(self, process: Process, label: str | None, load: Load, session: aiohttp.ClientSession) -> None:
         if label is not None:
             await process.gone(ARMED_WITHIN_S)
             return
         if self._holds_itself:
             self._holds_itself = False
             if await process.holds_itself(ARMED_WITHIN_S):
-                await process.hold(self._random.uniform(*HOLD_S), HOLD_LABEL)
-        elif process.alive and self._random.random() < HOLD_SHARE:
+                await process.hold(self._random.uniform(*HOLD_ITSELF_S), HOLD_LABEL)
+                if process.ready_at is None and await process.ready():
+                    load.up.set()
+        elif process.alive and self._random.random() < self._hold_share:
             await process.hold(self._random.uniform(*HOLD_S))
         else:
             await process.gone(self._random.uniform(*UP_S))
@@ -238,9 +265,10 @@ class KillRun:
             if isinstance(one, Node):
                 lives[one.node][one.what] = one.at
         hits = sorted(one.at for one in self._history.records if isinstance(one, Hit))
+        held = {one.node for one in self._history.records if isinstance(one, Fault) and one.kind == "stop"}
         to_ready, to_first_hit = [], []
-        for life in lives.values():
-            if "ready" in life:
+        for node, life in lives.items():
+            if "ready" in life and node not in held:
                 to_ready.append(life["ready"] - life["started"])
                 at = bisect_left(hits, life["started"])
                 if at < len(hits) and hits[at] < life.get("exited", hits[at] + 1):

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from tasktick.dispatch import webhook
 from tasktick.store import database, queries, sqlite, writer
 from tests.chaos.wrapping import swap
@@ -78,9 +80,22 @@ def resend() -> None:
     swap(webhook.WebhookSender, "start", make)
 
 
+def no_look_at_the_clock() -> None:
+    """What was claimed is sent, however long ago that was."""
+
+    def make(send: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        async def at_any_time(self: Any, request: Any) -> Any:
+            return await send(self, msgspec.structs.replace(request, start_by_ms=float("inf")))
+
+        return at_any_time
+
+    swap(webhook.WebhookSender, "send", make)
+
+
 PLANTS: dict[str, Callable[[], None]] = {
     "ack_before_commit": ack_before_commit,
     "rescue_by_id": rescue_by_id,
     "synchronous_normal": synchronous_normal,
     "resend": resend,
+    "no_look_at_the_clock": no_look_at_the_clock,
 }

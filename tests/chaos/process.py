@@ -64,10 +64,10 @@ class Process:
         return not self._gone.done()
 
     async def ready(self, within_s: float = READY_WITHIN_S) -> bool:
-        """Wait until `/readyz` says 200; false if it ended, or the time did."""
+        """Wait until `/readyz` says 200; false if it ended, holds itself, or the time is over."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + within_s
-        while self.alive and loop.time() < give_up:
+        while self.alive and not _is_stopped(self.pid) and loop.time() < give_up:
             if await _answers_ready(self._port):
                 self.ready_at = now_ms()
                 self._history.add(Node(self.ready_at, self.number, "ready"))

@@ -178,8 +178,11 @@ class Story:
         return self.attempt_by_claim.get(send.claim)
 
     def fault_between(self, first_ms: int, last_ms: int) -> Fault | None:
-        """A fault that ended a process, or held it, between two instants."""
+        """A fault that ended a process between two instants.
+
+        One that only held it explains nothing: what the process had in its hands, it still has.
+        """
         for fault in self.faults:
-            if fault.end >= first_ms - SIGHT_SLACK_MS and fault.at <= last_ms:
+            if fault.kind != "stop" and fault.end >= first_ms - SIGHT_SLACK_MS and fault.at <= last_ms:
                 return fault
         return None

@@ -1,6 +1,6 @@
 """Bad histories of what is left: lost, doubled, not as it was earned."""
 
-from tests.chaos.history import Node
+from tests.chaos.history import Fault, Node
 from tests.unit.chaos.bad import shows
 from tests.unit.chaos.scenes import START, Scene
 
@@ -144,6 +144,14 @@ def cut_off_by_nothing(scene: Scene) -> None:
     scene.hit(task, 150, attempt=2, fence=2)
     scene.line(task, 2, "succeeded", 161)
     scene.row(task, attempt=2)
+
+
+@shows("unexplained_interruption")
+def cut_off_in_its_own_hands(scene: Scene) -> None:
+    task = scene.create(delivery="at_most_once")
+    scene.add(Fault(START + 10, START + 2_500, "stop", 1, "after_claim_before_send"))
+    scene.line(task, 1, "unknown", 2_510, picked_at=START + 8)
+    scene.row(task, "dead", reason="outcome_unknown")
 
 
 @shows("counts")
