@@ -5,6 +5,7 @@
 """
 
 from base64 import b64encode
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from random import Random
 from typing import Literal
@@ -21,6 +22,9 @@ ErrorClass = Literal["receiver", "network", "policy", "platform"]
 POISON_PUSH = 10
 NO_RETRY_CODES = frozenset({"forbidden_address", "bad_target"})
 CONTROL_HEADER = "tasktick-control"
+# Whatever is asked is cut to the policy's longest delay; these keep the number itself small.
+RETRY_AFTER_CHARS_MAX = 20
+RETRY_AFTER_MAX_S = 10**9
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -149,11 +153,14 @@ def retry_after_ms(answer: Answer) -> int | None:
     """`Retry-After` in seconds or as a date, in ms from the answer; nonsense is ignored."""
     value = (answer.header("retry-after") or "").strip()
     if value.isascii() and value.isdigit():
-        return min(int(value[:9]), 10**9) * 1_000
+        return min(int(value[:RETRY_AFTER_CHARS_MAX]), RETRY_AFTER_MAX_S) * 1_000
     try:
-        return max(0, int(parsedate_to_datetime(value).timestamp() * 1_000) - answer.completed_at) if value else None
+        date = parsedate_to_datetime(value)
+        # A date that does not name its zone is UTC, not whatever this machine's is.
+        at = (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
+    return max(0, round(at * 1_000) - answer.completed_at)
 
 
 def interrupt(claimed: Claimed, policy: RetryPolicy, node: str, now: int, random: Random, *, lost: bool) -> End:

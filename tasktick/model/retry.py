@@ -43,9 +43,10 @@ def _base_delay_ms(policy: RetryPolicy, failures: int) -> float:
             delays = policy.delays_ms or (policy.initial_ms,)
             return min(delays[min(failures, len(delays)) - 1], policy.max_delay_ms)
         case "exponential":
-            # Far out the power overflows a float; the cap has been reached long before.
-            exponent = min(failures - 1, 64)
-            return min(policy.initial_ms * policy.factor**exponent, policy.max_delay_ms)
+            try:
+                return min(policy.initial_ms * policy.factor ** (failures - 1), policy.max_delay_ms)
+            except OverflowError:  # far out the power is no float any more
+                return policy.max_delay_ms if policy.initial_ms else 0
 
 
 def asked_delay_ms(policy: RetryPolicy, failures: int, asked_ms: int | None, random: Random) -> int:
