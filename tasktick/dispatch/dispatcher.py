@@ -26,12 +26,13 @@ from tasktick.model.task import Claimed, Due, Payload
 from tasktick.ready.queue import ReadyQueue
 from tasktick.service import Spawner
 from tasktick.store import claims, tasks
-from tasktick.store.protocol import Database, Lane
+from tasktick.store.protocol import Database, Lane, Transaction
+from tasktick.store.rows import StoredPayload
 
 log = logs.get("dispatch")
 
 IDLE_MS = 1_000
-CLAIMS_AT_ONCE = 2
+CLAIMS_AT_ONCE = 3
 STORE_REST_MS = 500
 
 
@@ -152,15 +153,18 @@ class Dispatcher:
         )
         by_id = {entry.id: entry for entry in entries}
         ids = sorted(by_id)
-        claimed = await self._database.write(lambda tx: claims.claim(tx, ids, request), Lane.FIRE)
+
+        async def operation(tx: Transaction) -> tuple[list[Claimed], list[StoredPayload]]:
+            claimed = await claims.claim(tx, ids, request)
+            return claimed, await tasks.payloads(tx, [(one.id, one.payload_version) for one in claimed])
+
+        claimed, stored = await self._database.write(operation, Lane.FIRE)
         self._metrics.events["claim_stale"] += len(entries) - len(claimed)
-        return [Flight(by_id[one.id], one, claimed_monotonic_ms) for one in claimed]
+        payloads = {one.task_id: one.payload for one in stored}
+        return [Flight(by_id[one.id], one, payloads.get(one.id), claimed_monotonic_ms) for one in claimed]
 
     async def _send(self, flights: list[Flight]) -> None:
-        """Read the payloads of a claimed batch and start each attempt on time."""
-        keys = [(flight.claimed.id, flight.claimed.payload_version) for flight in flights]
-        stored = await self._database.near.read(lambda tx: tasks.payloads(tx, keys))
-        payloads = {one.task_id: one.payload for one in stored}
+        """Start each attempt of a claimed batch on time."""
         await self._tools.signing.load({flight.claimed.tenant for flight in flights})
         flights.sort(key=lambda flight: flight.claimed.wake_at)
         started = 0
@@ -175,7 +179,7 @@ class Dispatcher:
                 started = 0
                 await self._clock.sleep_ms(0)
             started += 1
-            payload = payloads.get(flight.claimed.id)
+            payload = flight.payload
             if self._stopping or payload is None or flight.claimed.wake_at > self._clock.now_ms():
                 self._give_back(flight, sent=False)
             else:

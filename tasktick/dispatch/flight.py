@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tasktick.model.task import Claimed, Due
+from tasktick.model.task import Claimed, Due, Payload
 
 
 class Flight(msgspec.Struct):
@@ -13,6 +13,7 @@ class Flight(msgspec.Struct):
 
     entry: Due
     claimed: Claimed
+    payload: Payload | None
     claimed_monotonic_ms: float
     task: asyncio.Task[None] | None = None
     sent: bool = False
