@@ -33,6 +33,7 @@ _SENSITIVE_ENDINGS = ("-key", "-token", "-secret", "-password")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _UNSENDABLE = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\ud800-\udfff]")
 _CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8"}
+_ALWAYS = (("User-Agent", f"TaskTick/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -99,10 +100,11 @@ def build(delivery: Delivery, secrets: Sequence[bytes], timestamp_s: int) -> lis
     ]
     if delivery.schedule_id is not None:
         headers.append(("TaskTick-Schedule", delivery.schedule_id))
-    own = {name.lower() for name, _ in delivery.headers}
-    headers.extend((name, value) for name, value in _replaceable(delivery) if name.lower() not in own)
-    headers.extend(delivery.headers)
-    return headers
+    ours = _replaceable(delivery)
+    if delivery.headers:
+        own = {name.lower() for name, _ in delivery.headers}
+        ours = [(name, value) for name, value in ours if name.lower() not in own]
+    return headers + ours + list(delivery.headers)
 
 
 def _replaceable(delivery: Delivery) -> list[tuple[str, str]]:
@@ -110,12 +112,7 @@ def _replaceable(delivery: Delivery) -> list[tuple[str, str]]:
 
     `Accept-Encoding` asks for bytes as they are, since a compressed answer is never inflated.
     """
-    headers = [
-        ("Idempotency-Key", delivery.task_id),
-        ("User-Agent", f"TaskTick/{__version__}"),
-        ("Accept", "*/*"),
-        ("Accept-Encoding", "identity"),
-    ]
+    headers = [("Idempotency-Key", delivery.task_id), *_ALWAYS]
     if delivery.traceparent is not None:
         headers.append(("traceparent", delivery.traceparent))
     content_type = _CONTENT_TYPES.get(delivery.body_kind or "")
