@@ -94,7 +94,7 @@ sim: $(INSTALLED) ## Run the whole process in virtual time, crashing at any awai
 	@$(BIN)/python -m tests.sim --seeds $(SEEDS) $(ARGS)
 
 .PHONY: bench
-bench: $(INSTALLED) ## Measure it against limits measured in the same run: ONLY=fires runs one question.
+bench: $(INSTALLED) ## Measure it against limits measured in the same run: ONLY=fire runs one question.
 	@$(BIN)/python -m bench.run $(ONLY) $(ARGS)
 
 .PHONY: clean
