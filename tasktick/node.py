@@ -41,6 +41,9 @@ from tasktick.store.protocol import Database
 
 log = logs.get("node")
 
+# What cannot be written by then (a full disk) is taken up as interrupted by the next start.
+FLUSH_MS = 10_000
+
 
 class World(msgspec.Struct, frozen=True):
     """What a node stands on; a simulation brings its own."""
@@ -134,7 +137,7 @@ class Node:
         if orphans:
             log.warning("orphans_rescued", attempts=orphans)
         services.run_loop(self.completion)
-        services.on_stop("completion_flush", self.completion.flush)
+        services.on_stop("completion_flush", self.completion.flush, FLUSH_MS)
         services.run_loop(self.deadlines)
         services.run_loop(self.dispatcher)
         services.on_stop("drain", self.dispatcher.drain)

@@ -37,15 +37,18 @@ class Services:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._stops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._stops: list[tuple[str, Callable[[], Awaitable[None]], float | None]] = []
         # In the order of their start, so that a simulation can repeat it.
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stopping = False
 
-    def on_stop(self, name: str, stop: Callable[[], Awaitable[None]]) -> None:
-        """Register what ends something that is now running; called in reverse order."""
-        self._stops.append((name, stop))
+    def on_stop(self, name: str, stop: Callable[[], Awaitable[None]], within_ms: float | None = None) -> None:
+        """Register what ends something that is now running; called in reverse order.
+
+        A stop that takes longer than `within_ms` is cancelled and passed; without a bound it is waited for.
+        """
+        self._stops.append((name, stop, within_ms))
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """Run `work` beside everything else; if it fails, the process stops with its cause."""
@@ -68,9 +71,9 @@ class Services:
         while True:
             loop.wake.clear()
             rest_ms = await loop.step()
-            if rest_ms > 0:
+            if rest_ms > 0 and not loop.wake.is_set():
                 await wait_for_event(loop.wake, self._clock, rest_ms)
-            else:
+            else:  # whoever hints at itself must not keep everybody else from running
                 await asyncio.sleep(0)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -105,25 +108,37 @@ class Services:
         return self._crash
 
     async def stop(self) -> None:
-        """End everything in the reverse order of its start; a stop that hangs or fails is named and passed."""
+        """End everything in the reverse order of its start; a stop that fails or overruns is named and passed."""
         if self._stopping:
             return
         self._stopping = True
         while self._stops:
-            name, stop = self._stops.pop()
-            await self._stop_one(name, stop)
+            await self._stop_one(*self._stops.pop())
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    async def _stop_one(self, name: str, stop: Callable[[], Awaitable[None]]) -> None:
+    async def _stop_one(self, name: str, stop: Callable[[], Awaitable[None]], within_ms: float | None) -> None:
         ending = asyncio.ensure_future(stop())
+        waited: set[asyncio.Future[None]] = {ending}
+        if within_ms is not None:
+            waited.add(asyncio.ensure_future(self._clock.sleep_ms(within_ms)))
         try:
-            await asyncio.shield(ending)
-            log.debug("service_stopped", service=name)
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             await asyncio.wait({ending})
             raise
-        except Exception as error:  # noqa: BLE001 - one that cannot stop must not keep the others running
+        finally:
+            for other in waited - {ending}:
+                other.cancel()
+        if not ending.done():
+            ending.cancel()
+            log.error("service_stop_overran", service=name, within_ms=within_ms)
+        elif ending.cancelled():
+            log.error("service_stop_failed", service=name, error="it was cancelled", kind="CancelledError")
+        elif (error := ending.exception()) is not None:
+            # One that cannot stop must not keep the others running.
             log.error("service_stop_failed", service=name, error=str(error), kind=type(error).__name__)
+        else:
+            log.debug("service_stopped", service=name)
