@@ -21,6 +21,10 @@ ENVIRONMENT_PREFIX = "TASKTICK_"
 CLIENT_VARIABLES = frozenset({"TASKTICK_URL", "TASKTICK_KEY", "TASKTICK_KEY_FILE", "TASKTICK_CONFIG"})
 
 
+# What bounds something, or says how often: zero would stop it, or spin.
+NEVER_ZERO = re.compile(r"_max(_bytes|_tasks)?$|_every_ms$|_timeout_ms$|_rows$|^horizon_ms$")
+
+
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of the file."""
 
@@ -136,7 +140,7 @@ def _from_environment(environment: Mapping[str, str]) -> list[tuple[list[str], A
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in CLIENT_VARIABLES:
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
-        if "__" not in name and name != "node":
+        if "__" not in name and name not in {"node", "node_file"}:
             continue
         text = value
         if name.endswith("_file"):
@@ -203,7 +207,7 @@ def check(config: Config) -> None:
             value = getattr(section, name)
             if isinstance(value, int) and not isinstance(value, bool) and value < 0:
                 raise ConfigError(f"{section_name}.{name}: {value} is below zero.")
-            if name.endswith("_max") and value == 0:
+            if value == 0 and type(value) is int and NEVER_ZERO.search(name):
                 raise ConfigError(f"{section_name}.{name}: must be at least 1.")
     if config.scheduler.early_ms > 20:
         raise ConfigError("scheduler.early_ms: a task is claimed at most 20 ms ahead.")

@@ -1,0 +1,141 @@
+"""Settings: defaults, file, credentials, environment, flags, in this order; what is wrong is named."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tasktick.config import Config, host_and_port, load
+from tasktick.errors import ConfigError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "tasktick.toml"
+
+
+def test_nothing_given_is_the_defaults() -> None:
+    assert load() == Config()
+    assert load(None, {}, {}) == Config()
+    assert (Config().server.listen, Config().scheduler.early_ms) == ("127.0.0.1:8080", 15)
+
+
+def test_each_layer_wins_over_the_one_before(file: Path, tmp_path: Path) -> None:
+    file.write_text('[scheduler]\nnear_ms = 1\nhorizon_ms = 1\nready_max = 1\nlane_max = 1\n[store]\ndata = "here"\n')
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    for name in ("HORIZON_MS", "READY_MAX", "LANE_MAX"):
+        (credentials / f"TASKTICK_SCHEDULER__{name}").write_text("2\n")
+    environment = {
+        "CREDENTIALS_DIRECTORY": str(credentials),
+        "TASKTICK_SCHEDULER__READY_MAX": "3",
+        "TASKTICK_SCHEDULER__LANE_MAX": "3",
+    }
+    config = load(file, environment, {"scheduler.lane_max": 4, "store.url": None})
+    scheduler = config.scheduler
+    assert (scheduler.near_ms, scheduler.horizon_ms, scheduler.ready_max, scheduler.lane_max) == (1, 2, 3, 4)
+    assert config.store.data == "here"
+
+
+def test_values_from_the_environment_have_their_types(tmp_path: Path) -> None:
+    secret = tmp_path / "name"
+    secret.write_text(" node-7 \n")
+    config = load(
+        environment={
+            "TASKTICK_NODE_FILE": str(secret),
+            "TASKTICK_SERVER__PUBLIC": "true",
+            "TASKTICK_DISPATCH__ALLOW_NETWORKS": "127.0.0.0/8, ::1/128 ,",
+            "TASKTICK_STORE__URL": "null",
+            "TASKTICK_URL": "http://elsewhere",
+            "TASKTICK_KEY_FILE": "/nowhere",
+            "HOME": "/",
+        }
+    )
+    assert (config.node, config.server.public, config.store.url) == ("node-7", True, "null")
+    assert config.dispatch.allow_networks == ("127.0.0.0/8", "::1/128")
+
+
+def test_flags_that_were_not_given_do_not_win(file: Path) -> None:
+    file.write_text('[dispatch]\nallow_networks = ["10.0.0.0/8"]\n')
+    config = load(file, flags={"dispatch.allow_networks": (), "server.listen": None})
+    assert config.dispatch.allow_networks == ("10.0.0.0/8",)
+    assert load(flags={"dispatch.allow_networks": ("127.0.0.0/8",)}).dispatch.allow_networks == ("127.0.0.0/8",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[scheduler]\nearly = 1\n", r"no setting scheduler\.early;"),
+        ("[nothing]\nx = 1\n", "no setting nothing;"),
+        ("[scheduler]\nnear_ms = 'soon'\n", r"scheduler\.near_ms: Expected `int`"),
+        ("server = 1\n", "server: Expected `object`"),
+        ("[log]\nlevel = 'loud'\n", r"log\.level: Invalid enum value 'loud'"),
+        ("[scheduler]\nnear_ms = -1\n", r"scheduler\.near_ms: -1 is below zero"),
+        ("[scheduler]\nready_max = 0\n", r"scheduler\.ready_max: must be at least 1"),
+        ("[server]\nbody_max_bytes = 0\n", r"server\.body_max_bytes: must be at least 1"),
+        ("[scheduler]\nsweep_every_ms = 0\n", r"scheduler\.sweep_every_ms: must be at least 1"),
+        ("[store]\nretention_batch_rows = 0\n", r"store\.retention_batch_rows: must be at least 1"),
+        ("[scheduler]\nearly_ms = 21\n", r"scheduler\.early_ms: .* at most 20 ms"),
+        ("[server]\nlisten = '8080'\n", "not HOST:PORT"),
+        ("[server]\nlisten = '0.0.0.0:8080'\n", "reached from other machines"),
+        ("[server\n", "not valid TOML"),
+        ("\udcff", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(file: Path, text: str, said: str) -> None:
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match=said):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"TASKTICK_STORE__URI": "x"}, r"no setting store\.uri;"),
+        ({"TASKTICK_SCHEDULER__NEAR_MS": "soon"}, r"scheduler\.near_ms"),
+        ({"TASKTICK_STORE__URL_FILE": "/does/not/exist"}, "TASKTICK_STORE__URL_FILE names the file"),
+        ({"TASKTICK_NODE": "a", "TASKTICK_NODE__X": "b"}, "node is a value, not a section"),
+    ],
+)
+def test_what_is_wrong_in_the_environment_is_named(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load(environment=environment)
+
+
+def test_a_file_that_is_not_there_is_named(file: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tasktick\.toml cannot be read: No such file"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("listen", "wanted"),
+    [
+        ("127.0.0.1:8080", ("127.0.0.1", 8080)),
+        ("[::1]:0", ("::1", 0)),
+        ("localhost:65535", ("localhost", 65535)),
+    ],
+)
+def test_a_place_to_listen(listen: str, wanted: tuple[str, int]) -> None:
+    assert host_and_port(listen) == wanted
+
+
+@pytest.mark.parametrize("listen", ["", ":80", "host", "host:", "host:x", "host:65536", "host:-1", "host:٣", "[]:80"])
+def test_no_place_to_listen(listen: str) -> None:
+    with pytest.raises(ConfigError, match="not HOST:PORT"):
+        host_and_port(listen)
+
+
+def _numbers() -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for section in msgspec.structs.fields(Config):
+        kind: Any = section.type
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            found += [(section.name, field.name) for field in msgspec.structs.fields(kind) if field.type is int]
+    return found
+
+
+@pytest.mark.parametrize(("section", "name"), _numbers())
+def test_every_number_is_bounded_below(section: str, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{section}.{name}"):
+        load(flags={f"{section}.{name}": -1})
