@@ -5,7 +5,7 @@ Secrets never reach a log by name (`REDACTED_NAMES`) nor, once registered with `
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO, cast
 
 import structlog
@@ -26,22 +26,44 @@ def hide(value: str) -> None:
 
 def _redact(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for name, value in event.items():
-        if name.lower() in REDACTED_NAMES:
-            event[name] = "***"
-        elif isinstance(value, str) and _HIDDEN_VALUES:
-            for hidden in _HIDDEN_VALUES:
-                if hidden in value:
-                    event[name] = value = value.replace(hidden, "***")
+        event[name] = _redacted(name, value)
+    return event
+
+
+def _redacted(name: object, value: Any) -> Any:
+    """The value, without what is secret by the name it stands under or by itself, however deep."""
+    if isinstance(name, str) and name.lower() in REDACTED_NAMES:
+        return "***"
+    if isinstance(value, str):
+        for hidden in _HIDDEN_VALUES:
+            value = value.replace(hidden, "***")
+        return value
+    if isinstance(value, Mapping):
+        return {key: _redacted(key, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(None, one) for one in value]
+    return value
+
+
+def _printable(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A terminal must not obey what it is shown; the lines of a traceback stay lines."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            lines = value.split("\n") if name == "exception" else [value]
+            event[name] = "\n".join(line if line.isprintable() else repr(line)[1:-1] for line in lines)
     return event
 
 
 def configure(level: LogLevel = "info", log_format: LogFormat = "json", stream: TextIO | None = None) -> None:
     """Set up logging for the process; everything goes to standard error."""
     out = stream or sys.stderr
-    renderer: Any = (
-        structlog.processors.JSONRenderer()
+    renderers: list[Any] = (
+        [structlog.processors.JSONRenderer()]
         if log_format == "json"
-        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+        else [
+            _printable,
+            structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback),
+        ]
     )
     structlog.configure(
         processors=[
@@ -50,7 +72,7 @@ def configure(level: LogLevel = "info", log_format: LogFormat = "json", stream: 
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _redact,
-            renderer,
+            *renderers,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.WriteLoggerFactory(file=out),
