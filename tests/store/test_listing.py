@@ -168,6 +168,8 @@ async def test_dead_letters_are_filtered_like_tasks_and_by_class(world: World) -
         ({"class": "network"}, cut),
         ({"queue": "q"}, rejected),
         ({"tag_name": "a", "tag_value": "b"}, rejected),
+        ({"text": "HTTP_404"}, rejected),
+        ({"text": "connection was RESET"}, cut),
     ):
         named = {"class_" if name == "class" else name: value for name, value in by.items()}
         assert [one.task_id for one in await world.dead_letters(**named)] == [wanted]

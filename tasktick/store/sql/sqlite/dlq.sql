@@ -28,12 +28,12 @@ FROM json_each(:rows) WHERE true;
         AND (:sla_met IS NULL OR t.sla_met = :sla_met)
         AND (
             :text IS NULL
-            OR instr(lower(coalesce(d.name, '')), :text)
-            OR instr(lower(coalesce(d.key, '')), :text)
-            OR instr(lower(coalesce(l.error_detail, '') || ' ' || coalesce(l.error_code, '')), :text)
+            OR instr(lower(coalesce(d.name, '')), lower(:text))
+            OR instr(lower(coalesce(d.key, '')), lower(:text))
+            OR instr(lower(coalesce(l.error_detail, '') || ' ' || coalesce(l.error_code, '')), lower(:text))
             OR EXISTS (
                 SELECT 1 FROM payloads AS p WHERE p.task_id = t.id AND p.version = t.payload_version
-                    AND instr(lower(p.payload->>'$.target.url'), :text)
+                    AND instr(lower(p.payload->>'$.target.url'), lower(:text))
             )
         )
         AND (:run_after IS NULL OR t.run_at > :run_after)
