@@ -41,6 +41,10 @@ from tasktick.store.protocol import Database
 
 log = logs.get("node")
 
+# A slot is held from before the claim until the answer. With so many, a receiver that answers at once has about
+# 64 requests before it, and the other half are being claimed: with 64 slots it is a third fewer fires a second.
+HOST_SLOTS_MIN = 128
+
 # What cannot be written by then (a full disk) is taken up as interrupted by the next start.
 FLUSH_MS = 10_000
 
@@ -72,7 +76,7 @@ class Node:
         scheduler = config.scheduler
         limits = Limits(
             in_flight_max=config.dispatch.in_flight_max,
-            host_min=min(64, config.dispatch.in_flight_per_host_max),
+            host_min=min(HOST_SLOTS_MIN, config.dispatch.in_flight_per_host_max),
             host_max=config.dispatch.in_flight_per_host_max,
         )
         self.ready = ReadyQueue(limits, scheduler.ready_max, scheduler.lane_max, step_ms=scheduler.priority_step_ms)
