@@ -23,7 +23,7 @@ SELECT json_group_array(json_array(wake_at, id)) FROM (
 -- Parked: may not go now, and is looked at again later. Its order (due_at) stays.
 -- name: task_park
 UPDATE tasks SET wake_at = row.value->>'wake_at'
-FROM json_each(:rows) AS row
+FROM jsonb_each(:rows) AS row
 WHERE tasks.id = row.value->>'id' AND tasks.state IN (2, 5) AND tasks.wake_at <= row.value->>'wake_at';
 
 -- name: task_expired

@@ -5,7 +5,7 @@ INSERT INTO names (tenant, kind, name, object_id, created_at, expires_at, finger
 SELECT
     value->>'tenant', value->>'kind', value->>'name', value->>'object_id', value->>'created_at',
     value->>'expires_at', value->>'fingerprint', value->>'status', value->>'headers', value->>'body'
-FROM json_each(:rows) WHERE true
+FROM jsonb_each(:rows) WHERE true
 ON CONFLICT (tenant, kind, name) DO NOTHING;
 
 -- name: names_read
@@ -14,7 +14,7 @@ SELECT json_group_array(json_object(
     'expires_at', n.expires_at, 'fingerprint', n.fingerprint, 'status', n.status, 'headers', json(n.headers),
     'body', n.body
 ))
-FROM json_each(:rows) AS row
+FROM jsonb_each(:rows) AS row
 JOIN names AS n
     ON n.tenant = row.value->>'tenant' AND n.kind = row.value->>'kind' AND n.name = row.value->>'name';
 

@@ -11,7 +11,7 @@ SELECT
     value->>'run_at', value->>'due_at', value->>'wake_at', value->>'max_attempts', value->>'timeout_ms',
     value->>'updated_at', value->>'at_most_once', value->>'keyed', value->>'expires_at',
     value->>'completed_at', value->>'reason'
-FROM json_each(:rows) WHERE true;
+FROM jsonb_each(:rows) WHERE true;
 
 -- name: task_detail_insert
 INSERT INTO task_details (
@@ -21,12 +21,12 @@ SELECT
     value->>'id', value->>'tenant', value->>'created_at', value->>'key', value->>'name', value->>'type',
     value->>'tags', value->>'sla_ms', value->>'expires_in_ms', value->>'schedule_id', value->>'workflow_id',
     value->>'step'
-FROM json_each(:rows) WHERE true;
+FROM jsonb_each(:rows) WHERE true;
 
 -- name: payload_insert
 INSERT INTO payloads (task_id, version, payload)
 SELECT value->>'task_id', value->>'version', value->>'payload'
-FROM json_each(:rows) WHERE true;
+FROM jsonb_each(:rows) WHERE true;
 
 -- name: task_states
 SELECT json_group_array(json_object(
@@ -58,7 +58,7 @@ UPDATE tasks SET
     payload_version = row.value->>'payload_version', picked_at = row.value->>'picked_at',
     started_at = row.value->>'started_at', completed_at = row.value->>'completed_at',
     sla_met = row.value->>'sla_met', reason = row.value->>'reason', version = tasks.version + 1
-FROM json_each(:rows) AS row
+FROM jsonb_each(:rows) AS row
 WHERE tasks.id = row.value->>'id'
     AND tasks.version = row.value->>'version'
     AND tasks.state = row.value->>'from_state';
@@ -67,7 +67,7 @@ WHERE tasks.id = row.value->>'id'
 -- name: task_change_stale
 SELECT json_group_array(place) FROM (
     SELECT row.key AS place
-    FROM json_each(:rows) AS row
+    FROM jsonb_each(:rows) AS row
     LEFT JOIN tasks AS t
         ON t.id = row.value->>'id' AND t.version = row.value->>'version' AND t.state = row.value->>'from_state'
     WHERE t.id IS NULL
@@ -77,7 +77,7 @@ SELECT json_group_array(place) FROM (
 UPDATE task_details SET
     name = row.value->>'name', type = row.value->>'type', tags = row.value->>'tags',
     sla_ms = row.value->>'sla_ms', expires_in_ms = row.value->>'expires_in_ms'
-FROM json_each(:rows) AS row
+FROM jsonb_each(:rows) AS row
 WHERE task_details.id = row.value->>'id';
 
 -- name: task_by_key
