@@ -116,7 +116,7 @@ class Metrics:
             events.add_metric([event], count)
         yield events
         for name, text, distribution in (
-            ("lateness", "From the time a first attempt was due to its start.", self.lateness),
+            ("lateness", "From the time an attempt was due to its start.", self.lateness),
             ("pickup", "From the time an attempt was due to its claim.", self.pickup),
             ("queue", "From the claim to the start.", self.queue),
             ("request", "From the start to the answer.", self.request),

@@ -81,7 +81,8 @@ class Node:
         )
         self.ready = ReadyQueue(limits, scheduler.ready_max, scheduler.lane_max, step_ms=scheduler.priority_step_ms)
         self.horizon = Horizon(world.clock.now_ms(), early_ms=scheduler.early_ms, near_ms=scheduler.near_ms)
-        self._end_batch = end_batch(world.ids)
+        # Dead letters get their ids in the store's thread: a maker of their own, which nobody else draws from.
+        self._end_batch = end_batch(IdMaker(Random(world.random.getrandbits(64))))
         self._build_loops()
         self._show_gauges()
 

@@ -124,8 +124,6 @@ def conclude(claimed: Claimed, payload: Payload, answer: Answer, node: str, rand
     asked_ms = retry_after_ms(answer) if answer.status in ASKING_STATUSES else None
     wait_ms = asked_delay_ms(payload.retry, claimed.failures_before + 1, asked_ms, random)
     due_at = answer.completed_at + wait_ms
-    if claimed.expires_at is not None and due_at > claimed.expires_at and claimed.started_at is None:
-        due_at = max(answer.completed_at, min(due_at, claimed.expires_at))
     return End(claimed, Event.RETRY_LATER, answer.completed_at, row, due_at=due_at, **shared)  # type: ignore[arg-type] # as above
 
 

@@ -206,3 +206,11 @@ def test_an_unclaim_leaves_no_attempt() -> None:
     assert (end.attempt, end.attempt_number, end.uncounted) == (None, 2, 0)
     cut = release(but(attempt=3), "n", NOW, sent=True)
     assert (cut.attempt_number, cut.uncounted) == (3, 1)
+
+
+def test_a_retry_is_not_pulled_forward_by_an_expiry() -> None:
+    """What would begin too late expires at its time; it does not begin sooner than its backoff."""
+    end = concluded(503, but(expires_at=NOW + 51))
+
+    assert end.event is Event.RETRY_LATER
+    assert end.due_at == NOW + 50 + PAYLOAD.retry.initial_ms
