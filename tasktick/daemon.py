@@ -170,6 +170,12 @@ class Daemon:
         keeper = vault.load_or_make(self._data / vault.FILE_NAME)
         now = self.clock.now_ms()
         key = await operator_key.adopt_or_make(database, self._data / operator_key.FILE_NAME, self._ids, now)
+        if key is None:
+            log.warning(
+                "operator_key_file_missing",
+                file=str(self._data / operator_key.FILE_NAME),
+                advice="the store has an operator's key whose file is elsewhere; put it back for `tasktick ctl`",
+            )
         keys = SigningKeys(database, keeper, self._ids, self.clock, _new_signing_secret, signing.parse_secret)
         await keys.reload(DEFAULT_TENANT)
         door = bind(config)

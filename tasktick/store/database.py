@@ -7,6 +7,7 @@ writes; two read, so that a long listing does not stand in the way of what is du
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -35,6 +36,8 @@ log = logs.get("store")
 FILE_NAME = "tasktick.db"
 URL_START = "sqlite:///"
 FOLDER_MODE = 0o700
+# Less than this, and a store cannot even be opened: its shared memory and the first pages of its log.
+ROOM_BYTES = 131_072
 FILE_MODE = 0o600
 
 
@@ -161,7 +164,17 @@ def _cannot_open(path: Path, error: DatabaseError | OSError) -> StoreError:
     if isinstance(ours, StoreFull | StoreCorrupt):
         return ours
     reason = error.strerror if isinstance(error, OSError) else error
+    free = _free_bytes(path.parent)
+    if free is not None and free < ROOM_BYTES:  # SQLite says "disk I/O error" where its shared memory finds no room
+        return StoreFull(f"The store {path} cannot be opened: its disk is full ({reason}). Make room and start again.")
     return StoreError(f"The store {path} cannot be opened: {reason}. Check the file, its folder and their rights.")
+
+
+def _free_bytes(folder: Path) -> int | None:
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return None
 
 
 def sqlite_path(url: str | None, data: Path) -> Path:
