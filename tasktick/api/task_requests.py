@@ -63,6 +63,7 @@ def new_task(request: TaskRequest, making: Making) -> NewTask:
     name = checks.text(faults, "/name", request.name)
     kind = checks.text(faults, "/type", request.type)
     tags = checks.tags(faults, "/tags", request.tags)
+    _check_end(faults, "/run_at", max(run_at, now) + jitter_ms + (expires_in_ms or 0))
     faults.end()
     task_id = making.ids.new(now, making.ids.partition(key, making.idempotency_key))
     due_at = max(run_at, now) + _offset(task_id, jitter_ms)
@@ -90,10 +91,7 @@ def new_task(request: TaskRequest, making: Making) -> NewTask:
 def _run_at(faults: Faults, run_at: Instant | None, delay: Duration | None, now: int) -> int:
     """The nominal time: an instant, so long from now, or now."""
     if run_at is None:
-        ms = now + checks.duration(faults, "/delay", delay, 0, DELAY_MAX_MS)
-        if ms > INSTANT_MAX_MS - JITTER_MAX_MS:
-            faults.add("/delay", "That is too far ahead.")
-        return ms
+        return now + checks.duration(faults, "/delay", delay, 0, DELAY_MAX_MS)
     if delay is not None:
         faults.add("/delay", "A task has run_at or delay, not both.")
     try:
@@ -101,6 +99,12 @@ def _run_at(faults: Faults, run_at: Instant | None, delay: Duration | None, now:
     except ValueError as error:
         faults.add("/run_at", str(error))
         return now
+
+
+def _check_end(faults: Faults, pointer: str, last_at: int) -> None:
+    """Refuse a time after which jitter or expiry would lie beyond what can be written: no row may hold such a one."""
+    if last_at > INSTANT_MAX_MS:
+        faults.add(pointer, "With its jitter and its expiry this would end after the year 9999.")
 
 
 def _expires_in(faults: Faults, value: Duration | None) -> int | None:
@@ -158,9 +162,9 @@ def patched(before: TaskView, patch: TaskPatch, sealing: Sealing, now: int) -> E
     new_payload = payload is not before.payload
     if new_payload:
         fields["payload_version"] = before.state.payload_version + 1
-    change = None
-    if fields or detail is not before.detail:
-        change = changes.patch(before.state, now, **fields)
+    # Made even where nothing changes: a state that takes no change refuses an empty one too.
+    made = changes.patch(before.state, now, **fields)
+    change = made if fields or detail is not before.detail else None
     return Edit(_held_or_freed(change, before.state, patch, now), detail, payload, new_payload)
 
 
@@ -216,6 +220,7 @@ def _move(faults: Faults, before: TaskView, patch: TaskPatch, now: int, fields: 
         fields["run_at"] = run_at
     if before.detail.expires_in_ms is not None:
         fields["expires_at"] = due_at + before.detail.expires_in_ms
+        _check_end(faults, "/run_at", fields["expires_at"])
 
 
 def _held_or_freed(change: Change | None, state: TaskState, patch: TaskPatch, now: int) -> Change | None:

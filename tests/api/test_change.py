@@ -103,6 +103,30 @@ async def test_a_patch_that_is_wrong(served: Served, patch: dict[str, Any], poin
     assert (answer.status, answer.pointers) == (422, pointers), answer.raw
 
 
+async def test_a_secret_as_we_show_it_is_never_taken_for_one(served: Served) -> None:
+    target = {"url": URL, "headers": {"x-mine": "abcdefghijklmnop"}, "sensitive_headers": ["x-mine"]}
+    made = await served.create(delay=60, target=target)
+    answer = await served.ask("PATCH", f"/v1/tasks/{made['id']}", {"target": made["target"]})
+
+    assert (answer.status, answer.pointers) == (422, {"/target/headers/x-mine"})
+
+
+async def test_no_patch_moves_a_task_beyond_what_can_be_shown(served: Served) -> None:
+    made = await served.create(expires_in="1h")
+    answer = await served.ask("PATCH", f"/v1/tasks/{made['id']}", {"run_at": "9999-12-31T23:59:59Z"})
+
+    assert (answer.status, answer.pointers) == (422, {"/run_at"})
+    assert (await served.ask("GET", "/v1/tasks")).status == 200
+
+
+@pytest.mark.parametrize("patch", [{}, {"state": "scheduled"}, {"state": "paused"}])
+async def test_what_has_ended_takes_no_patch_at_all(served: Served, patch: dict[str, Any]) -> None:
+    made = await served.create(delay=60)
+    await act(served, made, "cancel")
+
+    assert (await served.ask("PATCH", f"/v1/tasks/{made['id']}", patch)).code == "state_conflict"
+
+
 async def test_only_what_has_not_run_is_changed(served: Served) -> None:
     made = await served.create()
     [claimed] = await served.world.claim(made["id"][4:])
