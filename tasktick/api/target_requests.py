@@ -50,7 +50,7 @@ def aim_of(faults: Faults, request: TargetRequest, sealing: Sealing, at: str = "
         lane = f"{parsed.host}:{parsed.port}"
     except TargetRefused as refused:
         faults.add(f"{at}/url", refused.detail, refused.code)
-    method = request.method or "POST"
+    method = "POST" if request.method is None else request.method
     fault = method_fault(method, f"{at}/method")
     if fault is not None:
         faults.add(*fault)
@@ -108,11 +108,12 @@ def _headers_of(
     plain: dict[str, str] = {}
     sealed: dict[str, str] = {}
     for name, value in headers.items():
-        if not is_sensitive(name, sensitive):
-            plain[name] = value
-        elif is_masked(value):
+        if is_masked(value):
+            # Whatever the header's name: which ones a task named as secret is not shown, so it is not sent back.
             detail = "This is a secret as we show it, not the secret itself. Send the secret, or leave the target out."
             faults.add(f"{at}/headers{pointer_of(name)}", detail)
+        elif not is_sensitive(name, sensitive):
+            plain[name] = value
         else:
             sealed[name] = sealing.vault.seal(value, header_context(sealing.tenant, name))
     return plain, sealed

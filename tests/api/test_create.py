@@ -157,6 +157,8 @@ WRONG: list[tuple[dict[str, Any], set[str]]] = [
     ({"run_at": 1e300}, {"/run_at"}),
     ({"run_at": True}, {"/run_at"}),
     ({"run_at": "2027-01-01T00:00:00Z", "delay": 3}, {"/delay"}),
+    ({"run_at": "9999-12-31T23:59:59Z", "jitter": "1m"}, {"/run_at"}),
+    ({"run_at": "9999-12-31T23:59:59Z", "expires_in": "1m"}, {"/run_at"}),
     ({"delay": -1}, {"/delay"}),
     ({"delay": "3 weeks"}, {"/delay"}),
     ({"delay": 10**15}, {"/delay"}),
@@ -189,6 +191,7 @@ WRONG_TARGETS: list[tuple[dict[str, Any], set[str]]] = [
     ({"url": "ftp://a.example"}, {"/target/url"}),
     ({"url": "https://user@a.example"}, {"/target/url"}),
     ({"method": "TRACE"}, {"/target/method"}),
+    ({"method": ""}, {"/target/method"}),
     ({"timeout": "2h"}, {"/target/timeout"}),
     ({"timeout": 0}, {"/target/timeout"}),
     ({"success": []}, {"/target/success"}),
@@ -197,6 +200,10 @@ WRONG_TARGETS: list[tuple[dict[str, Any], set[str]]] = [
     (
         {"headers": {"webhook-id": "a", "TaskTick-Fence": "1"}},
         {"/target/headers/webhook-id", "/target/headers/TaskTick-Fence"},
+    ),
+    (
+        {"headers": {"webhook_id": "a", "TaskTick_Fence": "1"}},
+        {"/target/headers/webhook_id", "/target/headers/TaskTick_Fence"},
     ),
     ({"headers": {"Authorization": "***cdef"}}, {"/target/headers/Authorization"}),
     ({"body": {}, "body_text": "x"}, {"/target/body_text"}),
