@@ -31,6 +31,7 @@ _FORBIDDEN_PREFIXES = ("proxy-", "webhook-", "tasktick-")
 _SENSITIVE_NAMES = frozenset({"authorization", "cookie", "apikey", "key", "password", "secret", "token"})
 _SENSITIVE_ENDINGS = ("-key", "-token", "-secret", "-password")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NEITHER_LETTER_NOR_DIGIT = re.compile(r"[^0-9a-z]")
 _UNSENDABLE = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\ud800-\udfff]")
 _CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8"}
 _ALWAYS = (("User-Agent", f"TaskTick/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity"))
@@ -124,7 +125,8 @@ def _replaceable(delivery: Delivery) -> list[tuple[str, str]]:
 def _name_fault(name: str) -> str | None:
     if _NAME.fullmatch(name) is None:
         return "That is no header name."
-    lower = name.lower()
+    # A receiver behind CGI or WSGI sees TaskTick_Fence and TaskTick-Fence as one: whoever may not set one, not both.
+    lower = _NEITHER_LETTER_NOR_DIGIT.sub("-", name.lower())
     if lower in _FORBIDDEN_NAMES or lower.startswith(_FORBIDDEN_PREFIXES):
         return "This header is set by the scheduler, never by a task."
     return None
