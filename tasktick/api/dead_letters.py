@@ -43,11 +43,13 @@ async def list_(call: Call) -> Reply:
     )
     shown = found[: page.limit]
     ids = list(dict.fromkeys(letter.task_id for letter in shown))
-    encoded, taken = await rows_of(call, ids, full=full)
-    about = dict(zip(ids[:taken], encoded, strict=False))
-    rows = [render.dead_letter(letter, about[letter.task_id]) for letter in shown if letter.task_id in about]
-    more = len(found) > page.limit or len(rows) < len(shown)
-    return answer(OK, paging.document(rows, page.next_cursor(shown[len(rows) - 1].id) if more and rows else None))
+    about, taken = await rows_of(call, ids, full=full)
+    # A full page ends before the first letter whose task did not fit; its task may have later letters on it.
+    beyond = set(ids[taken:])
+    end = next((at for at, letter in enumerate(shown) if letter.task_id in beyond), len(shown))
+    rows = [render.dead_letter(letter, about[letter.task_id]) for letter in shown[:end] if letter.task_id in about]
+    more = len(found) > page.limit or end < len(shown)
+    return answer(OK, paging.document(rows, page.next_cursor(shown[end - 1].id) if more and end else None))
 
 
 async def get(call: Call) -> Reply:

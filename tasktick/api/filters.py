@@ -1,5 +1,6 @@
 """From a query's words to the store's filters. What is not known is refused, never ignored. Pure."""
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -19,6 +20,8 @@ DEAD_LETTER_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"unresolved", "cla
 CLASSES = frozenset({"receiver", "network", "policy", "platform"})
 TEXT_CHARS_MAX = 200
 NO_SUCH_WORD = "There is no such parameter here."
+
+_SECONDS = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 
 
 def known(faults: Faults, query: Query, words: Collection[str]) -> None:
@@ -108,10 +111,8 @@ def _instant(faults: Faults, query: Query, name: str) -> int | None:
 
 
 def _number(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    """Unix seconds as a number; what Python would take for one beyond that (1_0, nan, other digits) is text."""
+    return float(text) if _SECONDS.fullmatch(text) else text
 
 
 def _id(faults: Faults, query: Query, name: str, prefix: str) -> str | None:

@@ -14,6 +14,8 @@ LIMIT_DEFAULT = 50
 LIMIT_MAX = 1_000
 CURSOR_CHARS_MAX = 512
 BOUND_CHARS = 16
+NUMBER_CHARS_MAX = 18
+NO_CURSOR = "This is no cursor of ours. Begin again without one."
 # They say how a page is cut or shown, not what is in it.
 UNBOUND = frozenset({"limit", "cursor", "fields"})
 
@@ -67,10 +69,19 @@ def _beyond(cursors: Sequence[str], bound: str) -> str | None:
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         last, made_for = msgspec.json.decode(raw, type=tuple[str, str])
     except (ValueError, msgspec.DecodeError):
-        raise Refused("malformed", "This is no cursor of ours. Begin again without one.") from None
+        raise Refused("malformed", NO_CURSOR) from None
     if made_for != bound:
         raise Refused("malformed", "This cursor belongs to another filter or order. Begin again without one.")
     return last
+
+
+def number_of(beyond: str | None) -> int:
+    """Where a list that is counted through goes on. A cursor is not signed, so it may say anything."""
+    if beyond is None:
+        return 0
+    if not (beyond.isascii() and beyond.isdigit() and len(beyond) <= NUMBER_CHARS_MAX):
+        raise Refused("malformed", NO_CURSOR)
+    return int(beyond)
 
 
 def document(rows: list[Any], next_cursor: str | None) -> dict[str, Any]:

@@ -122,16 +122,16 @@ async def list_(call: Call) -> Reply:
     rows, taken = await rows_of(call, shown, full=full)
     more = len(ids) > page.limit or taken < len(shown)
     cursor = page.next_cursor(shown[taken - 1]) if more and taken else None
-    return answer(OK, paging.document(rows, cursor))
+    return answer(OK, paging.document(list(rows.values()), cursor))
 
 
-async def rows_of(call: Call, ids: list[str], *, full: bool) -> tuple[list[Any], int]:
-    """These tasks as clients read them, and how many of the ids they stand for.
+async def rows_of(call: Call, ids: list[str], *, full: bool) -> tuple[dict[str, Any], int]:
+    """These tasks as clients read them, and how many of the ids were looked at; one removed meanwhile is not there.
 
     Slice by slice, so that a long page keeps nothing else waiting; with bodies only as much as fits.
     """
     size = FULL_SLICE if full else RENDER_SLICE
-    rows: list[Any] = []
+    rows: dict[str, Any] = {}
     taken, weight = 0, 0
     lens = render.lens_of(call, full=full)
     for at in range(0, len(ids), size):
@@ -142,10 +142,11 @@ async def rows_of(call: Call, ids: list[str], *, full: bool) -> tuple[list[Any],
             return views, await attempts.last(tx, part, bodies=full)
 
         views, last = await call.ports.database.read(operation)
-        encoded = [encode(render.task(view, last.get(view.state.id), lens)) for view in views]
-        rows += [msgspec.Raw(one) for one in encoded]
+        for view in views:
+            encoded = encode(render.task(view, last.get(view.state.id), lens))
+            rows[view.state.id] = msgspec.Raw(encoded)
+            weight += len(encoded)
         taken += len(part)
-        weight += sum(map(len, encoded))
         if full and weight > FULL_PAGE_BYTES:
             break
     return rows, taken
@@ -260,7 +261,7 @@ async def list_attempts(call: Call) -> Reply:
     filters.known(faults, call.query, ("limit", "cursor"))
     page = paging.page_of(faults, call.query, f"attempts {call.parameters['id']}", call.tenant)
     faults.end()
-    after = int(page.beyond) if page.beyond is not None else 0
+    after = paging.number_of(page.beyond)
 
     async def operation(tx: Transaction) -> tuple[TaskState, list[Any]]:
         view = await tasks.view(tx, call.tenant, call.parameters["id"], bodies=False)

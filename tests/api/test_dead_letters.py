@@ -155,3 +155,26 @@ async def test_what_is_not_there(served: Served) -> None:
         assert (await served.ask("GET", f"/v1/dlq/{name}")).code == "not_found"
     for method, path in (("GET", ""), ("POST", "/replay"), ("POST", "/archive")):
         assert (await served.ask(method, f"/v1/dlq/{letter['id']}{path}", key=other)).code == "not_found"
+
+
+async def test_a_page_that_is_cut_leaves_no_letter_out(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def dies_and_is_archived(task: dict[str, Any]) -> str:
+        letter = await served.kill(task)
+        await served.ask("POST", f"/v1/dlq/{letter['id']}/archive")
+        served.world.now += 1_000
+        return str(letter["id"])
+
+    twice, once = await served.create(), await served.create()
+    ids = [await dies_and_is_archived(twice), await dies_and_is_archived(once)]
+    await served.ask("POST", f"/v1/tasks/{twice['id']}/retry")
+    ids.append(await dies_and_is_archived(twice))
+    monkeypatch.setattr("tasktick.api.tasks.FULL_PAGE_BYTES", 1)
+    monkeypatch.setattr("tasktick.api.tasks.FULL_SLICE", 1)
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = (await served.ask("GET", f"/v1/dlq?unresolved=false&fields=full{cursor and f'&cursor={cursor}'}")).json
+        seen += ids_of(page["data"])
+        cursor = page["next_cursor"]
+
+    assert seen == ids[::-1]

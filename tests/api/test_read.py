@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from tasktick.api.faults import Faults
+from tasktick.api.paging import page_of
 from tasktick.model.state import State
 from tests.api.served import URL, Served, ids_of
 
@@ -176,6 +178,9 @@ async def test_filters(served: Served) -> None:
         "fields=some",
         "tag=x",
         "run_after=then",
+        "run_after=1_0",
+        "run_after=nan",
+        "run_after=%EF%BC%91",
         "run_after=2027-01-01T00:00:00+01:00",
         "sla_met=perhaps",
         "schedule_id=tsk_1",
@@ -200,6 +205,15 @@ async def test_a_cursor_belongs_to_its_filter(served: Served) -> None:
         assert (answer.status, answer.code) == (400, "malformed")
     other = await served.ask("GET", f"/v1/tasks?limit=1&queue=mail&cursor={cursor}", headers={"TaskTick-Tenant": "b"})
     assert other.status == 400
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "1_0", "9" * 19, "\0"])
+async def test_a_cursor_that_was_made_up_is_refused(served: Served, last: str) -> None:
+    name = f"attempts {(await served.create())['id']}"
+    cursor = page_of(Faults(), {}, name, "default").next_cursor(last)
+    answer = await served.ask("GET", f"/v1/tasks/{name.split()[1]}/attempts?cursor={cursor}")
+
+    assert (answer.status, answer.code) == (400, "malformed")
 
 
 async def test_one_task_takes_no_parameters(served: Served) -> None:
