@@ -14,6 +14,7 @@ from tasktick.access.roles import Role
 from tasktick.api import problems
 from tasktick.api.auth import Authenticator, permit
 from tasktick.api.call import Call, Reply
+from tasktick.api.filters import NO_SUCH_WORD
 from tasktick.api.in_flight import InFlight
 from tasktick.api.limits import (
     head_bytes,
@@ -82,6 +83,12 @@ class Api:
             principal = await self._authenticator.principal(request.headers, request.remote or "")
             permit(principal, route.permission)
         self._check_open(route)
+        query = _query_of(request)
+        if query and route.writes:
+            # `?dry_run=true` must not be taken for a wish that was heard.
+            raise Refused(
+                "validation_failed", NO_SUCH_WORD, errors=[(f"?{name[:100]}", NO_SUCH_WORD) for name in query]
+            )
         call = Call(
             ports=self._ports,
             method=route.method,
@@ -89,7 +96,7 @@ class Api:
             principal=principal,
             request_id=request_id,
             parameters=parameters,
-            query=_query_of(request),
+            query=query,
             headers=request.headers,
             body=await self._body(request, route),
             now=self._ports.clock.now_ms(),
@@ -147,7 +154,8 @@ def _check_accept(request: BaseRequest, route: Route) -> None:
 
 def _check_content_type(request: BaseRequest, route: Route) -> None:
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in {"", "identity"}:
+    transfer = request.headers.get("Transfer-Encoding", "chunked").strip().lower()
+    if encoding not in {"", "identity"} or transfer != "chunked":
         raise Refused("unsupported_media_type", "Send the body as it is: compressed ones are not taken.")
     given = request.headers.get("Content-Type")
     if given is None:

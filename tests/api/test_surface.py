@@ -64,6 +64,19 @@ async def test_formats(served: Served) -> None:
     assert await sent(Accept="application/problem+json, application/json") == 201
 
 
+async def test_a_write_takes_no_parameters(served: Served) -> None:
+    made = await served.create(delay=60)
+    for method, path in (
+        ("POST", ""),
+        ("POST", "/batch"),
+        ("POST", f"/{made['id']}/cancel"),
+        ("DELETE", f"/{made['id']}"),
+    ):
+        answer = await served.ask(method, f"/v1/tasks{path}?dry_run=true", TASK if method == "POST" else None)
+        assert (answer.status, answer.pointers) == (422, {"?dry_run"})
+    assert (await served.ask("GET", f"/v1/tasks/{made['id']}")).json["state"] == "scheduled"
+
+
 async def test_request_ids(served: Served) -> None:
     given = await served.ask("GET", "/healthz", headers={"X-Request-Id": "abc-1"})
     made = await served.ask("GET", "/healthz")
