@@ -6,6 +6,7 @@ all faults come back at once, each with its JSON pointer. Pure.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from types import NoneType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -52,7 +53,7 @@ class Decoder:
             document = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise unreadable(raw, error) from None
-        return list(_struct_faults(self._model, document, ""))[:FAULTS_MAX]
+        return list(islice(_struct_faults(self._model, document, ""), FAULTS_MAX))
 
 
 def _refusal(faults: list[Fault]) -> Refused:

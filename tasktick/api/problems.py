@@ -12,6 +12,8 @@ from tasktick.errors import IllegalTransition, Refused, StoreError, StoreFull, T
 MEDIA_TYPE = "application/problem+json"
 TYPE_START = "urn:tasktick:problem:"
 ERRORS_MAX = 100
+# Of one item: a batch has up to ten thousand.
+ITEM_ERRORS_MAX = 10
 
 # Code: (status, title).
 CODES: Mapping[str, tuple[int, str]] = {
@@ -108,4 +110,7 @@ def internal(request_id: str) -> Reply:
 def item_error(error: TaskTickError) -> dict[str, Any]:
     """The same inside a batch, where each item has its own."""
     refused = refusal_of(error) or Refused("internal", "This item failed for a reason that is ours.")
-    return body_of(refused)
+    document = body_of(refused)
+    if refused.errors:
+        document["errors"] = document["errors"][:ITEM_ERRORS_MAX]
+    return document

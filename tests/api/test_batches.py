@@ -34,6 +34,12 @@ async def test_a_bad_one_does_not_spoil_the_rest(served: Served) -> None:
     assert len(served.created) == 3
 
 
+async def test_one_item_tells_a_few_of_its_faults(served: Served) -> None:
+    answer = await served.ask("POST", BATCH, {"tasks": [{str(n): n for n in range(1_000)}]})
+
+    assert len(answer.json["data"][0]["error"]["errors"]) == 10
+
+
 async def test_lines(served: Served) -> None:
     answer = await served.ask("POST", BATCH, raw=lines(TASK, b"", b"{nonsense", TASK) + b"\n", headers=NDJSON)
 
