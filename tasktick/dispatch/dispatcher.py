@@ -135,7 +135,21 @@ class Dispatcher:
                     self._ready.release(entry)
             self.wake.set()
         if flights:
+            await self._load_and_send(flights)
+
+    async def _load_and_send(self, flights: list[Flight]) -> None:
+        try:
+            await self._tools.signing.load({flight.claimed.tenant for flight in flights})
+            flights.sort(key=lambda flight: flight.claimed.wake_at)
             await self._send(flights)
+        except StoreBroken:
+            raise
+        except StoreError as error:  # nothing of these has been sent; they are given back as if never claimed
+            log.warning("send_failed", error=str(error))
+            self._rest_until_ms = self._clock.monotonic_ms() + STORE_REST_MS
+            for flight in flights:
+                if flight.task is None and flight.slot_held:
+                    self._give_back(flight, sent=False)
 
     async def _claim(self, entries: list[Due]) -> list[Flight]:
         """One guarded write for the batch. What does not come back was stale: moved, paused, or somebody else's."""
@@ -165,10 +179,10 @@ class Dispatcher:
 
     async def _send(self, flights: list[Flight]) -> None:
         """Start each attempt of a claimed batch on time."""
-        await self._tools.signing.load({flight.claimed.tenant for flight in flights})
-        flights.sort(key=lambda flight: flight.claimed.wake_at)
         started = 0
-        for flight in flights:
+        for at, flight in enumerate(flights):
+            if flight.payload is None:
+                await self._read_payloads(flights[at:])
             while (early_ms := flight.claimed.wake_at - self._clock.now_ms()) > 0:
                 # A clock that stepped back must not hold a claim past its permit: it is given back instead.
                 if early_ms > self._early_ms + self._config.start_delay_ms:
@@ -184,6 +198,14 @@ class Dispatcher:
                 self._give_back(flight, sent=False)
             else:
                 flight.task = self._tools.spawn(self._attempt(flight, payload), "attempt")
+                flight.payload = None  # the attempt has it; what waits for a slow answer is not to hold it twice
+
+    async def _read_payloads(self, flights: list[Flight]) -> None:
+        """Read what was too much to be read with the claim, as far as is read at once."""
+        without = {flight.claimed.id: flight for flight in flights if flight.payload is None}
+        keys = [(task_id, flight.claimed.payload_version) for task_id, flight in without.items()]
+        for stored in await self._database.near.read(lambda tx: tasks.payloads(tx, keys)):
+            without[stored.task_id].payload = stored.payload
 
     async def _attempt(self, flight: Flight, payload: Payload) -> None:
         claimed, clock = flight.claimed, self._clock

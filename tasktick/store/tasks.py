@@ -15,6 +15,9 @@ from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, TaskView, columns
 
+# Payloads that are read at once: 500 of the largest would hold up the writer, and fill the memory.
+PAYLOAD_CHARS_MAX = 4_194_304
+
 INSERTED = (
     "id",
     "tenant",
@@ -240,8 +243,8 @@ async def add_payload(tx: Transaction, task_id: str, version: int, payload: Payl
 
 
 async def payloads(tx: Transaction, keys: list[tuple[str, int]]) -> list[StoredPayload]:
-    """Payloads by (task, version)."""
-    return await tx.rows("payload_read", StoredPayload, keys=keys)
+    """Payloads by (task, version), in this order, as many as are read at once; ask again for the rest."""
+    return await tx.rows("payload_read", StoredPayload, keys=keys, chars_max=PAYLOAD_CHARS_MAX)
 
 
 async def latest_payloads(tx: Transaction, ids: list[str]) -> list[StoredPayload]:

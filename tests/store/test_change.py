@@ -269,3 +269,15 @@ async def test_a_payload_that_is_replaced_leaves_the_earlier_one(world: World) -
     assert (latest.version, latest.payload) == (2, payload)
     (claimed,) = await world.claim(task_id)
     assert await world.payload(claimed) == payload
+
+
+async def test_payloads_are_read_up_to_a_bound_and_the_first_always(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [(await world.create(), 1) for _ in range(5)]
+    chars = len(msgspec.json.encode(world.task().payload))
+    read = world.database.read
+    for bound, count in ((0, 1), (chars, 1), (3 * chars, 3), (100 * chars, 5)):
+        monkeypatch.setattr(tasks, "PAYLOAD_CHARS_MAX", bound)
+        stored = await read(lambda tx: tasks.payloads(tx, list(reversed(keys))))
+        assert [one.task_id for one in stored] == [task_id for task_id, _ in reversed(keys)][:count]

@@ -92,12 +92,16 @@ SELECT json_group_array(json_array(task_id, version, json(payload))) FROM (
     WHERE p.task_id IN (SELECT value FROM json_each(:ids))
 );
 
+-- In the order asked for, the first one always, the others as far as they come to no more than so many characters.
 -- name: payload_read
 SELECT json_group_array(json_array(task_id, version, json(payload))) FROM (
-    SELECT p.task_id, p.version, p.payload
+    SELECT
+        p.task_id, p.version, p.payload, wanted.key AS place,
+        sum(length(p.payload)) OVER (ORDER BY wanted.key) AS chars
     FROM json_each(:keys) AS wanted
     JOIN payloads AS p ON p.task_id = wanted.value->>0 AND p.version = wanted.value->>1
-);
+)
+WHERE chars <= :chars_max OR place = 0;
 
 -- name: task_delete
 DELETE FROM task_details WHERE id IN (SELECT value FROM json_each(:ids));
