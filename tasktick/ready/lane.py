@@ -120,13 +120,15 @@ class Line:
     that lane has been looked at: what the lane takes moves the tag, and the next slot is decided by that.
     """
 
-    __slots__ = ("_order", "_standing", "_tenants", "_ticket")
+    __slots__ = ("_order", "_out", "_standing", "_tenants", "_ticket")
 
     def __init__(self) -> None:
         self._tenants: dict[str, Places] = {}
         # (tag, ticket, tenant); live when `_standing` has that ticket.
         self._order: list[tuple[int, int, str]] = []
         self._standing: dict[str, int] = {}
+        # Tenants that stepped out and still have lanes here.
+        self._out: dict[str, None] = {}
         self._ticket = 0
 
     def add(self, lane: Lane, deadline: int, fair: FairShare) -> None:
@@ -146,13 +148,17 @@ class Line:
         if not places.live:
             del self._tenants[lane.tenant]
             self._standing.pop(lane.tenant, None)
+            self._out.pop(lane.tenant, None)
 
     def call(self, tenant: str) -> None:
         """A lane of the tenant was woken: no second one until that one has answered."""
         self._standing.pop(tenant, None)
+        if tenant in self._tenants:
+            self._out[tenant] = None
 
     def answer(self, tenant: str, fair: FairShare) -> None:
         """A woken lane of the tenant has been looked at."""
+        self._out.pop(tenant, None)
         if tenant in self._tenants and tenant not in self._standing:
             self._stand(tenant, fair)
 
@@ -163,20 +169,29 @@ class Line:
             if self._standing.get(tenant) != ticket:
                 heappop(self._order)
                 continue
-            places = self._tenants[tenant]
-            place = places.first()
-            assert place is not None
             # A tag only grows: one that did since is put where it belongs now.
             present = fair.tag_of(tenant)
             if present is not None and present > tag:
                 self._stand(tenant, fair)
                 continue
+            return self.first_of(tenant, index)
+        return None
+
+    def overtaken(self, index: Index) -> list[Lane]:
+        """The first lane of each tenant that stepped out: it may be more urgent than the one that was woken."""
+        return [self.first_of(tenant, index) for tenant in self._out]
+
+    def first_of(self, tenant: str, index: Index) -> Lane:
+        """The tenant's most urgent lane in this line, of which there is one; it stays until it is dropped."""
+        places = self._tenants[tenant]
+        while True:
+            place = places.first()
+            assert place is not None
             deadline, _, lane = place
             item = lane.first(index)
             if item is None or item[0] == deadline:
                 return lane
             heapreplace(places.heap, (item[0], lane.ticket, lane))
-        return None
 
     def _stand(self, tenant: str, fair: FairShare) -> None:
         tag = fair.tag_of(tenant)

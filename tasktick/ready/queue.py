@@ -2,7 +2,8 @@
 
 How a free slot finds its lane: a lane that meets a full gate is put in the gate's line. When a slot of
 that gate is released, the gate is signalled, and the next pop wakes as many lanes of the line as there is
-room, at most one of each tenant at a time. A lane that was woken is looked at like any other, and whether
+room, one of each tenant at a time; of a tenant whose lane was woken before and not looked at yet, one more, as
+it may be the more urgent. A lane that was woken is looked at like any other, and whether
 or not it takes the slot (another gate may stop it, or all its entries may have been removed), the gate is
 signalled again while lanes wait before it. So at any time, for each gate: nobody waits, or as many lanes
 are awake as there is room, or a lane of every tenant in line is awake, or the gate is signalled.
@@ -75,8 +76,9 @@ class ReadyQueue:
             return Pushed.DUPLICATE
         key = (entry.tenant, entry.queue, entry.host)
         lane = self._lanes.get(key)
-        # The lane first: a task of a full lane is parked, it does not wait for room for all.
-        if lane is not None and lane.count >= self.lane_max:
+        # The lane first: a task of a full lane is parked, it does not wait for room for all. No lane may hold more
+        # than what is left for others: two dead hosts must not fill the queue of all.
+        if lane is not None and lane.count >= min(self.lane_max, self.ready_max - len(index)):
             return Pushed.LANE_FULL
         if len(index) >= self.ready_max:
             return Pushed.FULL
@@ -306,7 +308,7 @@ class ReadyQueue:
             self._held[gate.reason] += lane.count
         elif gate.in_flight < gate.cap:
             # There is room, and those who were woken for it may be less urgent than this one is now.
-            self._call(lane, gate)
+            self.limits.signal(gate)
 
     def _leave_line(self, lane: Lane, gate: Gate) -> None:
         self._move(lane)
@@ -342,6 +344,9 @@ class ReadyQueue:
         freed, self.limits.freed = self.limits.freed, []
         for gate in freed:
             gate.signalled = False
+            if gate.waiting and gate.in_flight < gate.cap:
+                for overtaken in self._lines[gate].overtaken(self._index):
+                    self._call(overtaken, gate)
             while gate.waiting and gate.in_flight + gate.awake < gate.cap:
                 lane = self._lines[gate].next(self._index, self._fair)
                 if lane is None:

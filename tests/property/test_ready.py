@@ -105,7 +105,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
         pushed = self.queue.push(entry)
         if task_id in self.waiting:
             assert pushed is Pushed.DUPLICATE
-        elif lane >= LANE_MAX:
+        elif lane and lane >= min(LANE_MAX, READY_MAX - len(self.waiting)):
             assert pushed is Pushed.LANE_FULL
         elif len(self.waiting) >= READY_MAX:
             assert pushed is Pushed.FULL

@@ -85,7 +85,18 @@ def test_a_lane_has_a_bound_of_its_own() -> None:
     assert queue.push(entry("h", host="three")) is Pushed.FULL
     assert not queue.contains("h")
     assert queue.remove("a")
+    assert queue.remove("d")
     push(queue, entry("g"))
+
+
+def test_lanes_that_do_not_move_leave_room_for_others() -> None:
+    """Two dead hosts with as much as a lane may hold each must not fill the queue of all."""
+    queue = ready(ready_max=100, lane_max=50)
+    for host in ("dead one", "dead two", "dead three"):
+        while queue.push(entry(f"{host} {len(queue)}", host=host)) is not Pushed.LANE_FULL:
+            pass
+    assert len(queue) < 100
+    assert queue.push(entry("honest", host="honest")) is Pushed.QUEUED
 
 
 def test_a_full_lane_steps_aside_and_comes_back() -> None:
@@ -286,3 +297,27 @@ def test_weights_are_shares() -> None:
         queue.release(one)
     queue.set_weight("ada", None)
     assert 19 <= sum(one.tenant == "ada" for one in queue.pop(40, NOW)) <= 21
+
+
+def test_a_slot_that_came_up_is_for_the_most_urgent_though_a_push_came_between() -> None:
+    limits = Limits(tenant_max=1)
+    queue = ready(limits)
+    push(queue, entry("a", due_at=NOW - 9), entry("b", due_at=NOW - 8), entry("c", host="two"))
+    [first] = queue.pop(9, NOW)
+    queue.release(first)
+    push(queue, entry("d", due_at=NOW - 7, host="two"))
+    assert ids(queue.pop(9, NOW)) == ["b"]
+
+
+def test_a_lane_that_was_woken_lets_a_more_urgent_one_of_its_tenant_go_first() -> None:
+    limits = Limits()
+    limits.set_tenant_cap("ada", 1)
+    queue = ready(limits)
+    push(queue, entry("a", due_at=NOW - 9), entry("b", due_at=NOW - 5), entry("c", host="two"))
+    [first] = queue.pop(9, NOW)
+    queue.release(first)
+    push(queue, entry("d", due_at=NOW - 4, host="two"))
+    limits.set_tenant_cap("ada", 0)
+    push(queue, entry("e", due_at=NOW - 7, host="three"))
+    limits.set_tenant_cap("ada", 4)
+    assert ids(queue.pop(9, NOW)) == ["e", "b", "d", "c"]
