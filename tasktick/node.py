@@ -80,7 +80,12 @@ class Node:
             host_max=config.dispatch.in_flight_per_host_max,
         )
         self.ready = ReadyQueue(limits, scheduler.ready_max, scheduler.lane_max, step_ms=scheduler.priority_step_ms)
-        self.horizon = Horizon(world.clock.now_ms(), early_ms=scheduler.early_ms, near_ms=scheduler.near_ms)
+        self.horizon = Horizon(
+            world.clock.now_ms(),
+            early_ms=scheduler.early_ms,
+            near_ms=scheduler.near_ms,
+            timers_max=scheduler.timers_max,
+        )
         # Dead letters get their ids in the store's thread: a maker of their own, which nobody else draws from.
         self._end_batch = end_batch(IdMaker(Random(world.random.getrandbits(64))))
         self._build_loops()

@@ -105,7 +105,7 @@ class Dispatcher:
             return IDLE_MS
         rest_ms = self._rest_until_ms - self._clock.monotonic_ms()
         if rest_ms > 0:
-            return rest_ms
+            return max(rest_ms, 1)
         now = self._clock.now_ms()
         entries = self._ready.pop(self._config.claim_batch_max, now + self._early_ms)
         if not entries:
@@ -119,6 +119,7 @@ class Dispatcher:
 
     async def _claim_and_send(self, entries: list[Due]) -> None:
         flights: list[Flight] = []
+        again: list[Due] = []
         try:
             flights = await self._claim(entries)
         except StoreBroken:
@@ -126,6 +127,7 @@ class Dispatcher:
         except StoreError as error:
             log.warning("claim_failed", error=str(error), tasks=len(entries))
             self._rest_until_ms = self._clock.monotonic_ms() + STORE_REST_MS
+            again = entries
         finally:
             self._claims -= 1
             ours = {flight.claimed.id for flight in flights}
@@ -133,6 +135,9 @@ class Dispatcher:
             for entry in entries:
                 if entry.id not in ours:
                     self._ready.release(entry)
+            for entry in again:  # they wait for the disk in the queue, not for the loader's next long reading
+                self._ready.push(entry)
+            self._idle.set()
             self.wake.set()
         if flights:
             await self._load_and_send(flights)

@@ -1,7 +1,8 @@
 """The near future in memory: a wheel of ids and times, and the rows of what is due within seconds. Pure.
 
-`loaded_until` is how far the wheel knows the store: what is due later is left to the loader. What comes
-in through here is a hint and may be doubled; the wheel folds equal entries, the claim settles the rest.
+`loaded_until` is how far the wheel knows the store: what is due later is left to the loader, and so is what a full
+wheel does not take, until it is near. What comes in through here is a hint and may be doubled; the wheel folds
+equal entries, the claim settles the rest.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,8 +16,9 @@ NEAR_ROWS_MAX = 50_000
 class Horizon:
     """What will be due, and when to look next. It comes out `early_ms` ahead, to be claimed and sent on time."""
 
-    def __init__(self, now: int, *, early_ms: int, near_ms: int) -> None:
+    def __init__(self, now: int, *, early_ms: int, near_ms: int, timers_max: int) -> None:
         self._wheel = Wheel(now)
+        self._timers_max = timers_max
         self._near: dict[str, Due] = {}
         self.early_ms = early_ms
         self._near_ms = near_ms
@@ -25,12 +27,18 @@ class Horizon:
     def __len__(self) -> int:
         return len(self._wheel)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the wheel holds as much as it may: it then takes only what is near."""
+        return len(self._wheel) >= self._timers_max
+
     def add(self, rows: Iterable[Due], now: int) -> int:
         """Take in waiting tasks, as far as the wheel reaches; how many it took."""
         near_until = now + self._near_ms
+        known_until = near_until if self.is_full else self.loaded_until
         entries: list[tuple[int, int]] = []
         for row in rows:
-            if row.wake_at > self.loaded_until and row.wake_at > near_until:
+            if row.wake_at > known_until and row.wake_at > near_until:
                 continue
             known = self._near.get(row.id)
             if known is not None and known.wake_at == row.wake_at:

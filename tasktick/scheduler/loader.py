@@ -21,6 +21,8 @@ from tasktick.store.protocol import Reader
 log = logs.get("scheduler")
 
 PAGE_ROWS = 5_000
+# What does not fit is read again when so much of the ready queue is free: each reading passes over the rest of it.
+ROOM_SHARE = 4
 
 
 class Loader:
@@ -48,16 +50,20 @@ class Loader:
         self._ticker = ticker
         self._in_hand = in_hand
         self._full_due_ms = 0.0
-        self._far_after: tuple[int, str] | None = None
+        self._near_read_at = clock.now_ms()
         self.loaded = asyncio.Event()
 
     async def step(self) -> float:
         """Read what is near, and what is further when it is time; how long to rest."""
-        if self._clock.monotonic_ms() >= self._full_due_ms:
-            await self._read_full()
-            self._full_due_ms = self._clock.monotonic_ms() + self._config.full_every_ms
         now = self._clock.now_ms()
+        # A clock set forward, or a long wait, leaves a gap that no near reading looks back over.
+        gap = now - self._near_read_at > self._config.look_back_ms
+        if gap or self._clock.monotonic_ms() >= self._full_due_ms:
+            self._full_due_ms = self._clock.monotonic_ms() + self._config.full_every_ms
+            await self._read_full()
+            now = self._clock.now_ms()
         await self._read_near(now)
+        self._near_read_at = now
         await self._read_far(now)
         if not self.loaded.is_set():
             log.info("loaded", timers=len(self._horizon), ready=len(self._ready))
@@ -100,7 +106,7 @@ class Loader:
         if self._horizon.loaded_until >= horizon:
             return
         after, after_id = max(self._horizon.loaded_until, now), "~"
-        while len(self._horizon) < self._config.timers_max:
+        while not self._horizon.is_full:
             at, at_id = after, after_id
             timers = await self._near.read(
                 lambda tx, at=at, at_id=at_id: due_store.timers(tx, at, at_id, horizon, PAGE_ROWS)  # type: ignore[misc] # bound defaults
@@ -121,8 +127,11 @@ class Loader:
         """The ready queue took no more: what is left is read again when it has room."""
         return self._ticker.overflowed and len(self._ready) >= self._config.ready_max
 
+    def _has_room(self) -> bool:
+        return len(self._ready) * ROOM_SHARE <= self._config.ready_max * (ROOM_SHARE - 1)
+
     def room_came_up(self) -> None:
-        """The ready queue has emptied after it overflowed: read what did not fit."""
-        if self._ticker.overflowed:
+        """Nothing that is ready may go: if the queue overflowed and has room again, read what did not fit."""
+        if self._ticker.overflowed and self._has_room():
             self._full_due_ms = 0.0
             self.wake.set()

@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 
 from tasktick import logs
 from tasktick.clock import Clock
+from tasktick.errors import StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model.task import Due
+from tasktick.ready.lane import LaneKey
 from tasktick.ready.queue import Pushed, ReadyQueue
 from tasktick.scheduler.horizon import Horizon
 from tasktick.store import due as due_store
@@ -21,8 +23,11 @@ log = logs.get("scheduler")
 LOOK_AT_LEAST_MS = 1_000
 READ_ROWS_MAX = 1_000
 CLOCK_STEP_MS = 1_000
+# Parked tasks of a lane come up again in groups, so many in a transaction, one group after the other.
 PARK_MS = 5_000
-PARK_SPREAD_ROWS = 1_000
+PARK_ROWS = 500
+PARK_STEP_MS = 100
+PARK_LANES_KEPT = 1_000
 
 
 class Ticker:
@@ -49,6 +54,8 @@ class Ticker:
         self._metrics = metrics
         self._wake_dispatcher = wake_dispatcher
         self._wall_minus_monotonic: float | None = None
+        # By lane: when its last parked group comes up, and how many are in it.
+        self._parked: dict[LaneKey, tuple[int, int]] = {}
         # The ready queue was full: what did not fit is still in the store, for the loader to read again.
         self.overflowed = False
 
@@ -92,11 +99,33 @@ class Ticker:
             await self._park(parked)
 
     async def _park(self, rows: Sequence[Due]) -> None:
-        """Look at these again later, spread out, so that they never fill the room of others."""
+        """Look at these again later, so that they never fill the room of others.
+
+        On a full disk they cannot be parked: they are left to the loader, which reads them again.
+        """
         now = self._clock.now_ms()
-        times = {row.id: now + PARK_MS + at * PARK_MS // PARK_SPREAD_ROWS for at, row in enumerate(rows)}
-        await self._writer.write(lambda tx: due_store.park(tx, times), Lane.UPKEEP)
-        self._metrics.events["task_parked"] += len(times)
+        for at in range(0, len(rows), PARK_ROWS):
+            times = {row.id: self._next_look_at(row, now) for row in rows[at : at + PARK_ROWS]}
+            try:
+                await self._writer.write(lambda tx, times=times: due_store.park(tx, times), Lane.UPKEEP)  # type: ignore[misc] # bound defaults
+            except StoreFull:
+                log.warning("parking_waits_for_disk", tasks=len(rows) - at)
+                return
+            self._metrics.events["task_parked"] += len(times)
+
+    def _next_look_at(self, row: Due, now: int) -> int:
+        """The end of its lane's line: a lane that stays full costs so many looks a second, however much is parked."""
+        lane = (row.tenant, row.queue, row.host)
+        soonest = -(-(now + PARK_MS) // PARK_STEP_MS) * PARK_STEP_MS
+        wake_at, rows = self._parked.get(lane, (soonest, 0))
+        if wake_at < soonest:
+            wake_at, rows = soonest, 0
+        elif rows >= PARK_ROWS:
+            wake_at, rows = wake_at + PARK_STEP_MS, 0
+        if len(self._parked) >= PARK_LANES_KEPT:
+            self._parked = {key: last for key, last in self._parked.items() if last[0] >= soonest}
+        self._parked[lane] = (wake_at, rows + 1)
+        return wake_at
 
     def _watch_clock(self) -> None:
         offset = self._clock.now_ms() - self._clock.monotonic_ms()

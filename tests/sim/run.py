@@ -32,6 +32,7 @@ from tests.sim.world import (
     SimClock,
     SimSender,
     open_database,
+    quick_folder,
     unsealed,
 )
 
@@ -324,10 +325,5 @@ async def _live_counts(tx: Transaction) -> list[object]:
 
 def play(seed: int) -> Report:
     """One seed, in a folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="tasktick-sim-", dir=_quick_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="tasktick-sim-", dir=quick_folder()) as folder:
         return Play(seed, Path(folder)).run()
-
-
-def _quick_folder() -> str | None:
-    memory = Path("/dev/shm")
-    return str(memory) if memory.is_dir() else None

@@ -160,7 +160,7 @@ class SimSender:
     async def send(self, request: Request) -> Outcome:
         started_ms = self._clock.monotonic_ms()
         if started_ms > request.start_by_ms:
-            return _outcome(None, "too_late", started_ms, 0.0, byte_left=False)
+            return outcome_of(None, "too_late", started_ms, 0.0, byte_left=False)
         headers = dict(request.headers)
         task_id, attempt = headers["webhook-id"], int(headers["TaskTick-Attempt"])
         seconds, status, failure = self._receivers.plan(task_id, attempt)
@@ -182,7 +182,7 @@ class SimSender:
             self._deadlines.pop(task, None)
             self._expired.discard(task)
         duration_ms = self._clock.monotonic_ms() - started_ms
-        return _outcome(status, failure, started_ms, duration_ms, byte_left=failure != "connect_failed")
+        return outcome_of(status, failure, started_ms, duration_ms, byte_left=failure != "connect_failed")
 
     def _hit(self, task_id: str, attempt: int, fence: int, status: int | None) -> None:
         at, wall = int(self._clock.monotonic_ms()), self._clock.now_ms()
@@ -190,7 +190,7 @@ class SimSender:
         self._receivers.hits.append(hit)
 
 
-def _outcome(
+def outcome_of(
     status: int | None, failure: str | None, started_ms: float, duration_ms: float, *, byte_left: bool
 ) -> Outcome:
     failed = status is None
@@ -221,3 +221,9 @@ class NoSecrets:
 def unsealed(tenant: str, sealed: Mapping[str, str]) -> dict[str, str]:
     """Nothing is sealed here."""
     return dict(sealed)
+
+
+def quick_folder() -> str | None:
+    """A folder in memory, where there is one: what dies here is no disk."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() else None

@@ -1,0 +1,81 @@
+"""More than fits: full lanes, a full ready queue, a full wheel, a full disk. Nobody is starved, nothing is lost."""
+
+import asyncio
+
+import pytest
+
+from tasktick.config import Config, SchedulerConfig
+from tasktick.model.state import State
+from tests.sim.stage import Stage, Told, play
+
+pytestmark = pytest.mark.slow
+
+SMALL = Config(scheduler=SchedulerConfig(ready_max=400, lane_max=200))
+
+
+def test_a_lane_that_stays_full_costs_few_writes_and_starves_nobody() -> None:
+    """What is parked one by one comes up one by one: a write for each, hundreds a second, while the host is slow."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.sender.script = lambda task_id, attempt: Told(seconds=5 if task_id in slow else 0.001)
+        await stage.node.start()
+        slow = set()
+        for host in ("dead:80", "slow:80"):
+            slow.update(await stage.add(0, 500, host=host))
+        honest = await stage.add(1_000, 5, host="honest:80")
+        assert await stage.ended(honest) < 1.5
+        writes, reads = stage.disk.calls["writer"], stage.disk.calls["near"]
+        await asyncio.sleep(10)
+        assert stage.metrics.events["task_parked"] > 1_000, "the lanes stay full, and what is parked is looked at"
+        assert stage.disk.calls["writer"] - writes < 60
+        assert stage.disk.calls["near"] - reads < 100
+        slow.clear()
+        assert await stage.ended([one.task_id for one in stage.sender.sent], 60) < 30
+
+    play(scenario, SMALL)
+
+
+def test_what_does_not_fit_into_the_ready_queue_goes_when_there_is_room() -> None:
+    async def scenario(stage: Stage) -> None:
+        ids = [task for host in range(300) for task in await stage.add(0, 1, hint=False, host=f"{host}:80")]
+        await stage.node.start()
+        assert await stage.ended(ids) < 5, "what overflowed must not wait for the minute's reading"
+        assert len(stage.sender.sent) == len(ids)
+
+    play(scenario, Config(scheduler=SchedulerConfig(ready_max=100)))
+
+
+def test_a_full_wheel_takes_what_is_near_and_the_rest_in_time() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.node.start()
+        ids = await stage.add(30_000, 60)
+        ids += await stage.add(30_000, 60)
+        assert len(stage.node.horizon) <= 60, "hints fill the wheel no further than the loader does"
+        soon = await stage.add(500, 1)
+        assert await stage.ended(soon) < 0.6
+        await stage.ended(ids)
+        assert {one.at - (await stage.state(one.task_id)).run_at for one in stage.sender.sent} == {0}
+
+    play(scenario, Config(scheduler=SchedulerConfig(timers_max=50)))
+
+
+def test_a_full_disk_stops_nothing_and_loses_nothing() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.sender.script = lambda task_id, attempt: Told(seconds=2)
+        await stage.node.start()
+        running = await stage.add(0, 40)
+        await asyncio.sleep(1)
+        waiting = await stage.add(2_000, 300)
+        stage.disk.full = True
+        await asyncio.sleep(100)
+        assert not stage.services.crashed.done(), "a lane that is full as well must not end the process"
+        assert all(row.state is State.RUNNING for row in await stage.states(running))
+        stage.disk.full = False
+        assert await stage.ended(running) < 1, "the ends were kept"
+        sent = len(stage.sender.sent)
+        await asyncio.sleep(2)
+        assert len(stage.sender.sent) > sent, "what was due goes at once, not with the minute's reading"
+        await stage.ended(waiting)
+        assert len(stage.sender.sent) == 340, "nothing was sent twice"
+
+    play(scenario, SMALL)
