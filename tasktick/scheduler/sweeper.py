@@ -71,19 +71,23 @@ class Sweeper:
     async def rescue_orphans(self) -> int:
         """At the start: every attempt of a process that is proven dead; how many."""
         total = 0
-        while rows := await self._database.read(lambda tx: claims.orphans(tx, ROWS_MAX)):
-            total += await self._interrupt(rows, lost=False)
+        while rows := await self._database.near.read(lambda tx: claims.orphans(tx, ROWS_MAX)):
+            ended = await self._interrupt(rows, lost=False)
+            total += ended
+            if not ended:  # what cannot be ended now must not keep the others from starting
+                log.error("orphans_left", attempts=len(rows))
+                break
         return total
 
     async def rescue(self) -> int:
-        """Attempts whose lease has passed; how many."""
+        """Attempts whose lease has passed; how many were ended."""
         now, own = self._clock.now_ms(), list(self._rescue.in_hand())
-        rows = await self._database.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX))
+        rows = await self._database.near.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX))
         return await self._interrupt(rows, lost=True) if rows else 0
 
     async def _interrupt(self, rows: list[Claimed], *, lost: bool) -> int:
         ids = [row.id for row in rows]
-        stored = await self._database.read(lambda tx: tasks.latest_payloads(tx, ids))
+        stored = await self._database.near.read(lambda tx: tasks.latest_payloads(tx, ids))
         policies = {one.task_id: one.payload.retry for one in stored}
         now = self._clock.now_ms()
         ends = [
@@ -91,17 +95,20 @@ class Sweeper:
             for row in rows
         ]
         results = await self._database.write_batch(self._rescue.end_batch, ends)
-        self._report(ends, results)
-        states = await self._database.read(lambda tx: tasks.states(tx, ids))
+        ended = self._report(ends, results)
+        states = await self._database.near.read(lambda tx: tasks.states(tx, ids))
         self._intake.written(states)
-        return len(rows)
+        return ended
 
-    def _report(self, ends: list[End], results: list[object]) -> None:
+    def _report(self, ends: list[End], results: list[object]) -> int:
+        """Say what was interrupted; how many that were."""
+        ended = 0
         for end, result in zip(ends, results, strict=True):
             state = result.state if isinstance(result, claims.Ended) else None
             if state is None:
                 self._metrics.events["stale_write"] += 1
                 continue
+            ended += 1
             self._metrics.attempts[end.attempt.state if end.attempt else "released"] += 1
             log.warning(
                 "attempt_interrupted",
@@ -110,11 +117,12 @@ class Sweeper:
                 state=State(state).word,
                 reason=end.reason,
             )
+        return ended
 
     async def expire(self) -> int:
-        """Tasks that were to start by a time that has passed; how many."""
+        """Tasks that were to start by a time that has passed; how many have expired."""
         now = self._clock.now_ms()
-        late = await self._database.read(lambda tx: due_store.expired(tx, now, ROWS_MAX))
+        late = await self._database.near.read(lambda tx: due_store.expired(tx, now, ROWS_MAX))
         if not late:
             return 0
 
@@ -126,4 +134,4 @@ class Sweeper:
         expired = await self._database.write(operation, Lane.UPKEEP)
         self._intake.written(expired)
         self._metrics.events["task_expired"] += len(expired)
-        return len(late)
+        return len(expired)
