@@ -29,6 +29,10 @@ HEADERS_MAX = 100
 # How long bytes that nobody will read are taken, so that the client gets to read why.
 LINGER_S = 1.0
 READ_BUFFER_BYTES = 65_536
+# What waits to be taken by clients, of all connections together; and how much of it one must take in the time
+# that a body has, or its connection ends.
+UNSENT_MAX_BYTES = 64 * 1_048_576
+SENT_LEAST_BYTES = 65_536
 C_PARSER_MODULE = "aiohttp._http_parser"
 UNKNOWN_ADDRESS = "unknown"
 
@@ -43,6 +47,29 @@ def head_bytes(request: BaseRequest) -> int:
     """How large the head of a request was: its line and its headers."""
     # A list, not a generator: this is asked for every request.
     return len(request.raw_path) + sum([len(name) + len(value) + 4 for name, value in request.raw_headers])
+
+
+class Unsent:
+    """Answers that their clients have not taken yet, in bytes by connection."""
+
+    def __init__(self) -> None:
+        self._by_connection: dict[LimitedProtocol, int] = {}
+
+    def note(self, connection: "LimitedProtocol", waiting_bytes: int) -> None:
+        """So much waits now. Where it is too much in all, the connection with the most ends."""
+        self._by_connection[connection] = waiting_bytes
+        while sum(self._by_connection.values()) > UNSENT_MAX_BYTES:
+            worst = max(self._by_connection, key=self._by_connection.__getitem__)
+            self.forget(worst)
+            worst.cut_off()
+
+    def of(self, connection: "LimitedProtocol") -> int:
+        """What waited on this connection when it was noted last."""
+        return self._by_connection.get(connection, 0)
+
+    def forget(self, connection: "LimitedProtocol") -> None:
+        """Nothing waits there any more."""
+        self._by_connection.pop(connection, None)
 
 
 class LimitedServer(web.Server):
@@ -63,6 +90,7 @@ class LimitedServer(web.Server):
         self.limits = limits
         self.request_id = request_id
         self.open_connections = 0
+        self.unsent = Unsent()
         self._by_address: Counter[str] = Counter()
 
     def __call__(self) -> RequestHandler:
@@ -89,7 +117,7 @@ class LimitedServer(web.Server):
 class LimitedProtocol(RequestHandler):
     """One connection: aiohttp's, with deadlines and sizes of its own."""
 
-    __slots__ = ("_address", "_admitted", "_head_bytes", "_head_timer", "_server", "_told")
+    __slots__ = ("_address", "_admitted", "_head_bytes", "_head_timer", "_send_timer", "_server", "_told")
 
     def __init__(self, server: LimitedServer, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
@@ -98,6 +126,7 @@ class LimitedProtocol(RequestHandler):
         self._admitted = False
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
         self._told = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -118,7 +147,43 @@ class LimitedProtocol(RequestHandler):
         self._admitted = False
         self._server.leave(self._address)
         self._head_came()
+        self._sent()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_sending()
+
+    def resume_writing(self) -> None:
+        self._sent()
+        super().resume_writing()
+
+    def _watch_sending(self) -> None:
+        """An answer waits for its client, which is not waited for without end."""
+        transport = cast(asyncio.Transport, self.transport)
+        self._send_timer = self._loop.call_later(self._server.limits.body_timeout_ms / 1_000, self._send_late)
+        self._server.unsent.note(self, transport.get_write_buffer_size())
+
+    def _send_late(self) -> None:
+        self._send_timer = None
+        transport = cast(asyncio.Transport, self.transport)
+        if transport.get_write_buffer_size() > self._server.unsent.of(self) - SENT_LEAST_BYTES:
+            self.cut_off()
+        else:
+            self._watch_sending()
+
+    def _sent(self) -> None:
+        self._server.unsent.forget(self)
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+
+    def cut_off(self) -> None:
+        """End the connection at once, with what was not sent."""
+        self._sent()
+        log.info("answer_not_taken", address=self._address)
+        if self.transport is not None:
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if not self._admitted or self._told:

@@ -1,6 +1,7 @@
 """A connection costs only so much: heads, bodies, silence and numbers have bounds, and each refusal is a problem."""
 
 import asyncio
+import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,37 @@ async def test_bodies_in_memory_have_a_bound(served: Served, monkeypatch: pytest
 
     assert (answer.status, answer.code) == (503, "overloaded")
     assert (await served.ask("POST", "/v1/tasks", {"target": {"url": URL}})).status == 201
+
+
+async def _ask_and_take_nothing(served: Served) -> asyncio.StreamWriter:
+    """A client that asks for more than any buffer between us holds, and reads none of it."""
+    await served.create(key="large", delay=60, target={"url": URL, "body_text": "x" * 200_000})
+    door = socket.socket()
+    door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    door.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(door, ("127.0.0.1", served.port))
+    reader, writer = await asyncio.open_connection(sock=door, limit=1)
+    writer.write(
+        100 * (b"GET /v1/tasks/key:large HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %b\r\n\r\n" % served.key.encode())
+    )
+    assert await reader.read(1)
+    return writer
+
+
+async def _is_cut_off(served: Served, writer: asyncio.StreamWriter, others: int = 0) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while served.server.open_connections > others:  # noqa: ASYNC110 - it is a number, not an event
+            await asyncio.sleep(0.001)
+    writer.close()
+
+
+async def test_an_answer_that_nobody_takes_is_not_kept(tmp_path: Path) -> None:
+    async with serving(tmp_path, body_timeout_ms=SHORT_MS, idle_timeout_ms=SHORT_MS) as served:
+        await _is_cut_off(served, await _ask_and_take_nothing(served))
+
+
+async def test_answers_that_nobody_takes_have_a_bound_in_all(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasktick.api.limits.UNSENT_MAX_BYTES", 100_000)
+    await _is_cut_off(served, await _ask_and_take_nothing(served), others=1)
+
+    assert (await served.ask("GET", "/v1/tasks")).status == 200
