@@ -26,13 +26,16 @@ def stocked(folder: Path, count: int, first_ms: int, span_ms: int) -> Path:
     return folder
 
 
-def boot(data: Path) -> tuple[float, float]:
-    """Seconds until it is ready, and MB resident then."""
+def boot(data: Path, count: int) -> tuple[float, float]:
+    """Seconds until it is ready, and MB resident then; that it has its tasks is checked."""
     daemon = Daemon(data)
     try:
-        return daemon.wait_until_ready(), daemon.resident_mb
+        seconds, memory_mb = daemon.wait_until_ready(), daemon.resident_mb
+        if (there := daemon.scheduled()) != count:
+            raise RuntimeError(f"of {count} tasks {there} are there")
     finally:
         daemon.stop()
+    return seconds, memory_mb
 
 
 def measure(folder: Path, quick: bool = False) -> list[Figure]:
@@ -45,11 +48,11 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
     stocked(far, FAR_TASKS // scale, now_ms() + NEXT_YEAR_MS, FAR_SPAN_MS)
     pairs: dict[str, list[tuple[float, float]]] = {"empty": [], "far": [], "near": []}
     for _ in range(rounds):
-        pairs["empty"].append(boot(empty))
-        pairs["far"].append(boot(far))
+        pairs["empty"].append(boot(empty, 0))
+        pairs["far"].append(boot(far, FAR_TASKS // scale))
         shutil.rmtree(near, ignore_errors=True)
         stocked(near, NEAR_TASKS // scale, now_ms() + NEAR_FIRST_MS, NEAR_SPAN_MS)
-        pairs["near"].append(boot(near))
+        pairs["near"].append(boot(near, NEAR_TASKS // scale))
     return [
         _seconds("limit: ready, empty store", pairs["empty"]),
         _seconds(f"ready, {FAR_TASKS // scale:,} due next year", pairs["far"], 3),

@@ -1,12 +1,9 @@
 """How many tasks are accepted a second, each durable before its answer: one a call by 32 callers, and in bulk."""
 
-import http.client
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from bench.daemon import Daemon, running
+from bench.daemon import running
 from bench.figures import Figure, at_least, at_most, per_second, ratio
 from bench.processes import ask, child
 
@@ -42,17 +39,6 @@ def store(folder: Path, seconds: float, *, bulk: bool = False) -> float:
     return per_second(said["rows"], said["seconds"])
 
 
-def pending(daemon: Daemon) -> int:
-    """How many tasks wait, as the daemon says."""
-    connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)
-    try:
-        connection.request("GET", "/v1/stats", headers={"Authorization": f"Bearer {daemon.key}"})
-        said = msgspec.json.decode(connection.getresponse().read())
-        return int(said["tasks"]["scheduled"])
-    finally:
-        connection.close()
-
-
 def measure(folder: Path, quick: bool = False) -> list[Figure]:
     """The question, beside a bare handler and the bare store."""
     seconds, rounds = (1.0, 1) if quick else (SECONDS, ROUNDS)
@@ -73,8 +59,8 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
                 bulk = call(daemon.port, daemon.key, seconds, bulk=True)
                 found["bulk"].append(per_second(bulk["answers"] * BULK_TASKS, bulk["seconds"]))
                 made = said["answers"] + bulk["answers"] * BULK_TASKS
-                if pending(daemon) != made:
-                    raise RuntimeError(f"{made} tasks were acknowledged, {pending(daemon)} are there")
+                if (there := daemon.scheduled()) != made:
+                    raise RuntimeError(f"{made} tasks were acknowledged, {there} are there")
     single = Figure(f"created one a call, {CALLERS} callers", "/s", tuple(found["single"]))
     handler = Figure("limit: bare aiohttp.web handler", "/s", tuple(found["handler"]))
     alone = Figure(f"limit: bare group commit, {CALLERS} creators", "/s", tuple(found["store"]))

@@ -58,7 +58,7 @@ class Daemon:
         """One request on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         headers = {"Content-Type": "application/json"}
-        if body is not None:
+        if path.startswith("/v1/"):
             headers["Authorization"] = f"Bearer {self.key}"
         try:
             connection.request(method, path, body, headers)
@@ -79,6 +79,13 @@ class Daemon:
             status, answer = self.call("POST", "/v1/tasks/batch", msgspec.json.encode({"tasks": tasks}))
             if status != 200 or b'"error":{' in answer:
                 raise RuntimeError(f"the daemon refused a batch: {status} {answer[:500]!r}")
+
+    def scheduled(self) -> int:
+        """How many tasks wait for their time, as the daemon says."""
+        status, answer = self.call("GET", "/v1/stats")
+        if status != 200:
+            raise RuntimeError(f"the daemon gave no stats: {status} {answer[:500]!r}")
+        return int(msgspec.json.decode(answer)["tasks"]["scheduled"])
 
     @property
     def cpu_seconds(self) -> float:
