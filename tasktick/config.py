@@ -22,7 +22,11 @@ CLIENT_VARIABLES = frozenset({"TASKTICK_URL", "TASKTICK_KEY", "TASKTICK_KEY_FILE
 
 
 # What bounds something, or says how often: zero would stop it, or spin.
-NEVER_ZERO = re.compile(r"_max(_bytes|_tasks)?$|_every_ms$|_timeout_ms$|_rows$|^horizon_ms$")
+NEVER_ZERO = re.compile(r"_max(_bytes|_tasks)?$|_every_ms$|_timeout_ms$|_rows$|^horizon_ms$|^start_delay_ms$|_hours$")
+# The most of each unit. Beyond it a number is a slip, and one that no 64 bits hold would stop the process later.
+MOST = {"_ms": 366 * 86_400_000, "_days": 36_600, "_hours": 36_600 * 24, "_bytes": 1 << 30, "": 100_000_000}
+JSON_DEPTH_MOST = 500
+PORT = re.compile(r"[0-9]{1,5}")
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -209,8 +213,13 @@ def check(config: Config) -> None:
                 raise ConfigError(f"{section_name}.{name}: {value} is below zero.")
             if value == 0 and type(value) is int and NEVER_ZERO.search(name):
                 raise ConfigError(f"{section_name}.{name}: must be at least 1.")
+            most = next(most for unit, most in MOST.items() if name.endswith(unit))
+            if isinstance(value, int) and value > most:
+                raise ConfigError(f"{section_name}.{name}: must be at most {most}.")
     if config.scheduler.early_ms > 20:
         raise ConfigError("scheduler.early_ms: a task is claimed at most 20 ms ahead.")
+    if config.server.json_depth_max > JSON_DEPTH_MOST:
+        raise ConfigError(f"server.json_depth_max: must be at most {JSON_DEPTH_MOST}.")
     check_listen(config)
 
 
@@ -236,6 +245,6 @@ def host_and_port(listen: str) -> tuple[str, int]:
     """`127.0.0.1:8080` or `[::1]:8080`, taken apart."""
     host, colon, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+    if not colon or not host or PORT.fullmatch(port) is None or int(port) > 65_535:
         raise ConfigError(f"server.listen: {listen!r} is not HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080.")
     return host, int(port)
