@@ -1,5 +1,6 @@
 """`ctl task add`: a task from the command line, and what became of it."""
 
+import re
 import threading
 from base64 import b64encode
 from collections.abc import Callable
@@ -21,6 +22,7 @@ POLL_GROWTH = 1.5
 # A daemon that is restarted meanwhile comes back; one that stays away is not waited for.
 UNREACHABLE_POLLS_MAX = 30
 UNAVAILABLE = 503
+UNIX_SECONDS = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
 SHOWN = ("id", "key", "state", "reason", "attempt", "run_at", "completed_at", "error", "result")
 
 Pause = Callable[[float], object]
@@ -113,11 +115,8 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _instant(text: str | None) -> str | float | None:
-    """Unix seconds travel as a number, everything else as it was written."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
+    """Unix seconds travel as a number, everything else as it was written: `nan` as a number would become null, now."""
+    return float(text) if text is not None and UNIX_SECONDS.fullmatch(text) else text
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -65,7 +65,13 @@ def test_add_knows_every_field(ctl: Ctl, stub: ApiStub) -> None:
     assert stub.asked[0].headers["idempotency-key"] == "once-1"
 
 
-@pytest.mark.parametrize(("text", "value"), [("2026-12-01T09:00:00+01:00",) * 2, ("1770000000.5", 1_770_000_000.5)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((same, same) for same in ("2026-12-01T09:00:00+01:00", "nan", "inf", "1e400", "1_0", "tomorrow")),
+        ("1770000000.5", 1_770_000_000.5),
+    ],
+)
 def test_add_at(ctl: Ctl, stub: ApiStub, text: str, value: Any) -> None:
     stub.tell(told(_task(), 201))
     ctl("task", "add", "http://x/", "--at", text)
