@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from tasktick.client.core import Answer, BadRequest, Problem, Request
+from tasktick.client.core import Answer, BadRequest, Problem, Request, parse_server
 from tasktick.ctl import render
 
 if TYPE_CHECKING:
@@ -106,7 +106,27 @@ def locate(asked: Asked, environment: Mapping[str, str], folders: Iterable[Path]
     if not key.isascii() or not key.isprintable() or not key:
         raise click.UsageError(f"What {origin} holds is no API key.")
     folder_owns_key = folder is not None and origin == str(folder / KEY_FILE)
+    was_named = file is not None or asked.data is not None
+    if folder_owns_key and not was_named and url is not None and not _is_near(url, folder):
+        raise click.UsageError(
+            f"{url} is not this machine, and the key in {origin} is of a server here: it is sent nowhere else "
+            "unasked. Name the key for that server with --key-file or TASKTICK_KEY."
+        )
     return Place(url or _address(folder, trusted=folder_owns_key) or URL_DEFAULT, key, origin)
+
+
+def _is_near(url: str, folder: Path | None) -> bool:
+    """Whether a key that was found by itself may go there: to this machine, or where its own daemon listens."""
+    try:
+        server = parse_server(url)
+        own = _address(folder, trusted=True)
+        if own is not None and server == parse_server(own):
+            return True
+        return server.host == "localhost" or ip_address(server.host).is_loopback
+    except BadRequest:
+        return True  # nothing is sent to what is no URL, and it is refused in its own words
+    except ValueError:
+        return False
 
 
 def _folder(asked: Asked, folders: Iterable[Path]) -> Path | None:

@@ -57,6 +57,18 @@ def test_a_key_from_elsewhere_does_not_follow_a_folder_off_this_machine(folder: 
     assert locate(Asked(), {"TASKTICK_KEY": "tk_env"}, [folder]).url == "http://127.0.0.1:8080"
 
 
+def test_a_key_that_was_found_stays_on_this_machine(folder: Path) -> None:
+    (folder / "address").write_text("http://10.0.0.7:9001")
+    for url in ("http://127.0.0.1:9001", "http://localhost:1", "http://[::1]:1", "http://10.0.0.7:9001"):
+        assert locate(Asked(url=url), {}, [folder]).key == FOLDER_KEY
+        assert locate(Asked(), {"TASKTICK_URL": url}, [folder]).key == FOLDER_KEY
+    for url in ("http://10.0.0.8:9001", "https://10.0.0.7:9001", "https://tasktick.example", "http://127.evil.example"):
+        with pytest.raises(click.UsageError, match="Name the key for that server"):
+            locate(Asked(url=url), {}, [folder])
+        assert locate(Asked(url=url, data=str(folder)), {}, []).key == FOLDER_KEY
+        assert locate(Asked(url=url, key_file=str(folder / "operator.key")), {}, [folder]).key == FOLDER_KEY
+
+
 @pytest.mark.parametrize("content", [b"", b"two\nlines", b"\xff\xfe", b"k\x1b[31m"])
 def test_what_is_no_key(folder: Path, content: bytes) -> None:
     (folder / "operator.key").write_bytes(content)
