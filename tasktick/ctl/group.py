@@ -48,6 +48,10 @@ class CtlGroup(LazyGroup):
             render.say(f"Error: {render.clean(error.url)} cannot be reached: {render.clean(error.why)}.")
             render.say("  Is TaskTick running there? Start it with `tasktick serve`, or name another with --url.")
             ctx.exit(UNREACHABLE)
+        except BrokenPipeError:
+            raise  # whoever read has had enough; click ends quietly
+        except OSError as error:
+            raise click.ClickException(f"What came back cannot be printed: {error.strerror}.") from error
 
 
 @click.group(

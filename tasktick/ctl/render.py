@@ -23,6 +23,8 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-
 # The same but for what JSON has escaped already: these can only stand inside a string.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _WIDTH_PIPED = 100_000
+# A terminal that is narrower wraps lines itself; cut to it, ids and states would be gone.
+_WIDTH_LEAST = 70
 NOTHING = "-"
 STYLES = {
     "succeeded": "green",
@@ -107,6 +109,7 @@ def _print(printed: "RenderableType") -> None:
     console = Console(
         file=out, force_terminal=on_terminal, width=None if on_terminal else _WIDTH_PIPED, highlight=False
     )
+    console.width = max(console.width, _WIDTH_LEAST)
     console.print(printed)
     for line in out.getvalue().splitlines():
         click.echo(line.rstrip())

@@ -128,3 +128,14 @@ def test_every_command_has_help_with_an_example(ctl: Ctl, command: str) -> None:
     result = ctl(*command.split(), "--help")
     assert result.exit_code == 0
     assert re.search(r"Examples?:\n +(date \| )?tasktick ctl ", result.stdout)
+
+
+@pytest.mark.parametrize("columns", ["1", "40"])
+def test_no_terminal_is_so_narrow_that_ids_are_cut(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm")
+    render.table(("id", "state", "attempt", "due_at", "target"), [(ID, "retrying", "1/5", "2026-11-18", "https://a/")])
+    assert ID in terminal.text
+    assert "retrying" in terminal.text
