@@ -98,7 +98,7 @@ SELECT json_group_array(json_array(task_id, version, json(payload))) FROM (
     SELECT
         p.task_id, p.version, p.payload, wanted.key AS place,
         sum(length(p.payload)) OVER (ORDER BY wanted.key) AS chars
-    FROM json_each(:keys) AS wanted
+    FROM jsonb_each(:keys) AS wanted
     JOIN payloads AS p ON p.task_id = wanted.value->>0 AND p.version = wanted.value->>1
 )
 WHERE chars <= :chars_max OR place = 0;
