@@ -5,7 +5,7 @@ fixed factor, so a percentile read from them is right within that factor.
 """
 
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import prometheus_client
@@ -58,17 +58,17 @@ class Rate:
     """How often something happened of late, by the second."""
 
     def __init__(self) -> None:
-        self._seconds: deque[tuple[int, int]] = deque(maxlen=RECENT_SECONDS)
+        # By second, a turn of RECENT_SECONDS long: which second it was, and how many. What is counted need not come
+        # in order of time: an attempt is counted when it ends, in the second in which it began.
+        self._seconds: list[tuple[int, int]] = [(0, 0)] * RECENT_SECONDS
         self.total = 0
 
     def add(self, now_ms: int, count: int = 1) -> None:
         """Count some, now."""
         self.total += count
         second = now_ms // 1_000
-        if self._seconds and self._seconds[-1][0] == second:
-            self._seconds[-1] = (second, self._seconds[-1][1] + count)
-        else:
-            self._seconds.append((second, count))
+        known, counted = self._seconds[second % RECENT_SECONDS]
+        self._seconds[second % RECENT_SECONDS] = (second, counted + count if known == second else count)
 
     def per_second(self, now_ms: int, over_seconds: int = 60) -> float:
         """The mean of the last whole seconds."""

@@ -90,7 +90,7 @@ class Completion:
             if isinstance(result, StoreFull):
                 self._waiting.append(end)
                 continue
-            self._hands.ended(claimed.id)
+            self._hands.ended(claimed)
             if isinstance(result, BaseException):
                 # The row cannot be written as it is; the sweeper takes the attempt up when its lease has passed.
                 log.error("attempt_end_failed", task=claimed.id, attempt=claimed.attempt, error=str(result))

@@ -22,6 +22,7 @@ from tasktick.dispatch.flight import Flight, Hands
 from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import release
+from tasktick.model.state import Event
 from tasktick.model.task import Claimed, Due, Payload
 from tasktick.ready.queue import ReadyQueue
 from tasktick.service import Spawner
@@ -237,8 +238,11 @@ class Dispatcher:
             random=self._tools.random,
         )
         self._give_slot_back(flight)
-        self._ready.limits.observe(claimed.host, outcome.duration_ms, outcome.error_class != "network")
-        self._measure(claimed, started_at, outcome.duration_ms)
+        if end.event is Event.RELEASE:  # it came too late to start: nothing has left, nothing was measured
+            self._metrics.events["claim_given_back"] += 1
+        else:
+            self._ready.limits.observe(claimed.host, outcome.duration_ms, outcome.error_class != "network")
+            self._measure(claimed, started_at, outcome.duration_ms)
         self._completion.add(end)
         self.wake.set()
 

@@ -52,9 +52,11 @@ class Hands:
         for flight in flights:
             self._flights[flight.claimed.id] = flight
 
-    def ended(self, task_id: str) -> None:
-        """The end of this attempt is durable, or was refused as stale."""
-        self._flights.pop(task_id, None)
+    def ended(self, claimed: Claimed) -> None:
+        """The end of this attempt is durable, or was refused as stale. The task's next one may be here by now."""
+        flight = self._flights.get(claimed.id)
+        if flight is not None and flight.claimed.fence == claimed.fence:
+            del self._flights[claimed.id]
 
     @property
     def unsettled_claims(self) -> int:
