@@ -130,6 +130,9 @@ async def run_daemon(config: Config, *, announce: Callable[[str], None]) -> int:
     try:
         await daemon.start()
         await daemon.services.until(stop)
+        log.info("daemon_stopping")
+        daemon.draining = True
+        await daemon.services.end()
     except ServiceCrashed as crash:
         log.error("daemon_crashed", cause=str(crash))
         await daemon.clock.sleep_ms(CRASH_GRACE_MS)
@@ -140,9 +143,6 @@ async def run_daemon(config: Config, *, announce: Callable[[str], None]) -> int:
     except BaseException:
         await daemon.services.stop()
         raise
-    log.info("daemon_stopping")
-    daemon.draining = True
-    await daemon.services.stop()
     log.info("daemon_stopped")
     return EXIT_OK
 

@@ -107,6 +107,13 @@ class Services:
         """Never has a result; its exception is the first crash."""
         return self._crash
 
+    async def end(self) -> None:
+        """Stop, and raise a crash that comes meanwhile, at once: what was still to be written cannot be."""
+        stopping = asyncio.ensure_future(self.stop())
+        await asyncio.wait({stopping, self._crash}, return_when=asyncio.FIRST_COMPLETED)
+        if self._crash.done():
+            self._crash.result()
+
     async def stop(self) -> None:
         """End everything in the reverse order of its start; a stop that fails or overruns is named and passed."""
         if self._stopping:

@@ -204,3 +204,35 @@ async def test_what_was_spawned_ends_with_the_process(services: Services) -> Non
     await services.stop()
     assert task.cancelled()
     assert not services.crashed.done()
+
+
+async def test_a_crash_during_the_stop_is_raised_at_once(services: Services) -> None:
+    """Else the process would wait its grace out with a store that takes nothing, and then say that all is well."""
+    draining = asyncio.Event()
+
+    async def drain() -> None:
+        draining.set()
+        await asyncio.Event().wait()
+
+    services.on_stop("drain", drain)
+    ending = asyncio.ensure_future(services.end())
+    await asyncio.wait_for(draining.wait(), DEADLINE_S)
+    services.crash("store", ValueError("a commit failed"))
+    with pytest.raises(ServiceCrashed, match="store: a commit failed"):
+        await asyncio.wait_for(ending, DEADLINE_S)
+
+
+async def test_a_crash_at_the_very_end_is_raised_too(services: Services) -> None:
+    async def close() -> None:
+        services.crash("store", ValueError("a checkpoint failed"))
+
+    services.on_stop("store", close)
+    with pytest.raises(ServiceCrashed, match="a checkpoint failed"):
+        await asyncio.wait_for(services.end(), DEADLINE_S)
+
+
+async def test_an_end_without_a_crash_is_a_stop(services: Services) -> None:
+    order: list[str] = []
+    services.on_stop("a", stopper(order, "a"))
+    await asyncio.wait_for(services.end(), DEADLINE_S)
+    assert order == ["a"]
