@@ -16,13 +16,15 @@ from tasktick.dispatch.outcome import Outcome, Request
 from tasktick.errors import StoreBroken, StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import AttemptRow
-from tasktick.model.ids import IdMaker, wire
+from tasktick.model.change import patch
+from tasktick.model.ids import IdMaker
 from tasktick.model.retry import RetryPolicy
 from tasktick.model.state import State
 from tasktick.model.task import NewTask, Payload, Target, TaskDetail, TaskState
 from tasktick.node import Node, World
 from tasktick.service import Services
-from tasktick.store import attempts, tasks
+from tasktick.store import attempts, leases, tasks
+from tasktick.store.claims import ClaimRequest, claim
 from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.database import Links, SqliteDatabase
 from tasktick.store.migrate import migrate
@@ -233,6 +235,27 @@ class Stage:
         """Its attempts that have ended."""
         return await self.database.read(lambda tx: attempts.of_task(tx, task_id))
 
+    async def move(self, task_id: str, run_at: int) -> None:
+        """Give a task another time, and lose the hint."""
+        before, now = await self.state(task_id), self.clock.now_ms()
+        moved = patch(before, now, run_at=run_at, due_at=run_at, wake_at=run_at)
+        assert await self.database.write(lambda tx: tasks.change(tx, [moved])) == [task_id]
+
+    async def pretend_running(self, task_id: str, lease_until: int) -> None:
+        """Let a task run in the hands of a process that lives, as far as anybody here knows."""
+        epochs = await self.database.read(lambda tx: leases.owned(tx, self.node.incarnation))
+        now = self.clock.now_ms()
+        timeout_ms = (await self.state(task_id)).timeout_ms
+        request = ClaimRequest("other", self.node.incarnation, epochs, 7, now, 10**9, 0, lease_until - now - timeout_ms)
+        assert len(await self.database.write(lambda tx: claim(tx, [task_id], request))) == 1
+
+    async def until(self, condition: Callable[[], bool], within_s: float = 60, every_s: float = 0.0001) -> None:
+        """Wait for something that can be seen."""
+        give_up = self.loop.time() + within_s
+        while not condition():
+            assert self.loop.time() < give_up, "it did not happen"
+            await asyncio.sleep(every_s)
+
     async def ended(self, ids: list[str], within_s: float = 120) -> float:
         """Wait until all of these have ended; how many virtual seconds that took."""
         began = self.loop.time()
@@ -246,11 +269,6 @@ class Stage:
     def sent_of(self, task_id: str) -> list[Sent]:
         """The requests that left for a task."""
         return [one for one in self.sender.sent if one.task_id == task_id]
-
-
-def wire_id(task_id: str) -> str:
-    """The id as a receiver reads it."""
-    return wire("tsk", task_id)
 
 
 def play(scenario: Callable[[Stage], Awaitable[None]], config: Config | None = None, seed: int = 1) -> None:
