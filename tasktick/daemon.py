@@ -22,7 +22,7 @@ from random import Random
 import msgspec
 
 from tasktick import __version__, logs
-from tasktick.access import operator_key, vault
+from tasktick.access import operator_key, signing_secrets, vault
 from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
@@ -167,7 +167,9 @@ class Daemon:
         path = sqlite_path(config.store.url, self._data)
         database = await open_sqlite(path, services.spawn, partial(services.crash, "store"))
         services.on_stop("store", database.close)
-        keeper = vault.load_or_make(self._data / vault.FILE_NAME)
+        # The default tenant's first secret is made at the first start: where it is, a new vault would open nothing.
+        is_first = not await signing_secrets.are_sealed(database, DEFAULT_TENANT)
+        keeper = vault.load_or_make(self._data / vault.FILE_NAME, may_make=is_first)
         now = self.clock.now_ms()
         key = await operator_key.adopt_or_make(database, self._data / operator_key.FILE_NAME, self._ids, now)
         if key is None:

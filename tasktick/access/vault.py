@@ -100,9 +100,11 @@ def open_headers(vault: Vault, tenant: str, sealed: Mapping[str, str]) -> dict[s
     return {name: vault.open(text, header_context(tenant, name)) for name, text in sealed.items()}
 
 
-def load_or_make(path: Path) -> Vault:
-    """The vault whose key the file holds; it is made where there is none."""
+def load_or_make(path: Path, *, may_make: bool = True) -> Vault:
+    """The vault whose key the file holds; it is made where there is none, unless something is sealed already."""
     text = secret_files.read(path)
+    if text is None and not may_make:
+        raise ConfigError(f"{path} is not there, and the store has secrets that only it opens. Put it back.")
     if text is None:
         key = secrets.token_bytes(KEY_BYTES)
         secret_files.create(path, KEY_START + key.hex())

@@ -166,3 +166,15 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "tasktick.db").write_bytes(b"something else " * 1_000)
     result = Program(tmp_path).run("serve", "--data", ".", "--listen", "127.0.0.1:0", code=1)
     assert "Traceback" not in result.stderr
+
+
+def test_a_vault_that_was_lost_is_asked_for(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    process = program.start("serve", "--listen", "127.0.0.1:0")
+    _until((program.data / "address").is_file, process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=DEADLINE_S)
+    (program.data / "vault.key").unlink()
+
+    assert "vault.key is not there" in program.run("serve", "--listen", "127.0.0.1:0", code=2).stderr
+    assert not (program.data / "vault.key").exists()

@@ -71,6 +71,12 @@ def test_the_key_is_made_once(tmp_path: Path) -> None:
     assert [one.name for one in file.parent.iterdir()] == ["vault.key"]
 
 
+def test_no_key_is_made_in_place_of_one_that_is_missed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Put it back"):
+        vault.load_or_make(tmp_path / "vault.key", may_make=False)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("text", ["x", "ttvault_", "ttvault_zz", "ttvault_" + "0" * 63])
 def test_a_file_that_is_no_key(tmp_path: Path, text: str) -> None:
     file = tmp_path / "vault.key"
