@@ -57,6 +57,19 @@ def test_a_stop_in_the_middle_of_a_claim_is_quick_and_gives_it_back() -> None:
     play(scenario)
 
 
+def test_a_stop_in_the_middle_of_a_claim_of_nothing_is_quick() -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.node.start()
+        [task] = await stage.add(1_000)
+        await stage.move(task, stage.clock.now_ms() + 60_000)
+        await stage.until(lambda: stage.node.hands.unsettled_claims > 0)
+        began = stage.loop.time()
+        await stage.services.stop()
+        assert stage.loop.time() - began < 0.2
+
+    play(scenario)
+
+
 def test_what_outlasts_the_grace_is_released_and_counts_neither_as_attempt_nor_as_interruption() -> None:
     async def scenario(stage: Stage) -> None:
         stage.sender.script = lambda task_id, attempt: Told(seconds=20 if attempt == 1 else 0.01)
