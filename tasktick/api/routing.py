@@ -98,8 +98,9 @@ class Router:
 class MethodRefused(Refused):
     """The path is there, the method is not."""
 
-    def __init__(self, method: str, allowed: tuple[str, ...]) -> None:
-        super().__init__("method_not_allowed", f"{method[:20]} cannot be done here; {', '.join(allowed)} can.")
+    def __init__(self, method: str, allowed: tuple[str, ...], advice: str = "") -> None:
+        detail = f"{method[:20]} cannot be done here; {', '.join(allowed)} can.{advice and ' '}{advice}"
+        super().__init__("method_not_allowed", detail)
         self.allowed = allowed
 
 

@@ -102,7 +102,8 @@ def _one(call: Call, making: Making, item: msgspec.Raw | bytes, key: Idempotency
     new = new_task(request, making)
     if request.key is not None:
         if request.key in seen:
-            raise Refused("key_taken", "An earlier task of this batch has the same key.", errors=[("/key", "")])
+            detail = "An earlier task of this batch has the same key."
+            raise Refused("key_taken", detail, errors=[("/key", detail)])
         seen.add(request.key)
     return Create(new, key, None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id)))
 

@@ -9,6 +9,7 @@ from tasktick.api.call import Call, Reply, answer, encode, etag
 from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
 from tasktick.api.idempotency import key_of, reply
+from tasktick.api.routing import MethodRefused
 from tasktick.api.schemas import TaskPatch, TaskRequest
 from tasktick.api.target_requests import Sealing
 from tasktick.api.task_requests import (
@@ -32,6 +33,8 @@ from tasktick.store.tasks import CREATE, Create
 TASK = Decoder(TaskRequest)
 PATCH = Decoder(TaskPatch)
 
+# What can be done to a task that is named by its id.
+BY_ID = ("DELETE", "GET", "HEAD", "PATCH")
 CREATED = 201
 OK = 200
 NO_CONTENT = 204
@@ -157,10 +160,11 @@ async def put(call: Call) -> Reply:
     name = call.parameters["id"]
     key = name.removeprefix(KEY_PREFIX)
     if key == name:
-        raise Refused("method_not_allowed", "PUT takes a key of your own: /v1/tasks/key:<key>. By id, use PATCH.")
+        raise MethodRefused("PUT", BY_ID, "PUT takes a key of your own: /v1/tasks/key:<key>. By id, use PATCH.")
     request = TASK.decode(call.body, call.ports.config.server.json_depth_max)
     if request.key not in (None, key):
-        raise Refused("validation_failed", "The key in the body is not the one in the path.", errors=[("/key", "")])
+        detail = "The key in the body is not the one in the path."
+        raise Refused("validation_failed", detail, errors=[("/key", detail)])
     request.key = key
     new = new_task(request, making_of(call))
 

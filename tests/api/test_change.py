@@ -194,8 +194,10 @@ async def test_put_that_is_wrong(served: Served) -> None:
 
     by_id = await served.ask("PUT", f"/v1/tasks/{made['id']}", {"target": {"url": URL}})
     assert (by_id.status, by_id.code) == (405, "method_not_allowed")
+    assert by_id.headers["Allow"] == "DELETE, GET, HEAD, PATCH"
     other = await served.ask("PUT", "/v1/tasks/key:a", {"key": "b", "target": {"url": URL}})
     assert (other.status, other.pointers) == (422, {"/key"})
+    assert other.json["errors"][0]["detail"]
     odd = await served.ask("PUT", "/v1/tasks/key:a%20b", {"target": {"url": URL}})
     assert (odd.status, odd.pointers) == (422, {"/key"})
 
