@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 RESOLVED_MAX = 4
 RESOLVER_THREADS = 16
+# Statuses whose answers have no body, whatever their headers promise.
+BODILESS = frozenset({204, 304})
 INTERIM_MAX = 10
 HEAD_BYTES_MAX = 65_536
 ANSWER_BYTES_MAX = 1_048_576
@@ -181,6 +183,8 @@ class BoundedHandler(ResponseHandler):
         code = data[0].code
         if code >= 200 or code == 101:
             self._has_head = True
+            if code in BODILESS and data[0].headers.get("Content-Length", "0") != "0":
+                self.force_close()  # a body that there cannot be may follow, and would be the next one's answer
         else:
             self._interim += 1
             if self._interim > INTERIM_MAX:

@@ -189,3 +189,18 @@ async def test_a_crowd_of_hostile_receivers_leaves_the_honest_their_second() -> 
     assert all(outcome.status == 200 for outcome in served)
     assert max(outcome.duration_ms for outcome in outcomes) < 2_000 + LATE_MS
     assert sender.in_flight == 0
+
+
+@pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
+async def test_a_body_where_there_is_none_is_nobody_elses_answer(status: str) -> None:
+    async def late_body(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await receiver.read_request(reader)
+            await receiver.write(writer, f"HTTP/1.1 {status}\r\nContent-Length: 3\r\n\r\n".encode())
+            await receiver.read_request(reader)  # the next request is on its way when the body comes
+            await receiver.write(writer, b"abc")
+
+    async with Receiver(late_body) as receiver, sending() as sender:
+        outcomes = [await sender.send(request(receiver.url)) for _ in range(3)]
+
+    assert {outcome.status for outcome in outcomes} == {int(status[:3])}
