@@ -101,8 +101,8 @@ def fit_to_files(config: Config) -> Config:
         resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))
     if room >= wanted:
         return config
-    in_flight_max = max(1, (room - FILES_SPARE) * config.dispatch.in_flight_max // (wanted - FILES_SPARE))
-    connections_max = max(1, room - FILES_SPARE - in_flight_max)
+    connections_max = max(1, min(config.server.connections_max, (room - FILES_SPARE) // 2))
+    in_flight_max = max(1, min(config.dispatch.in_flight_max, room - FILES_SPARE - connections_max))
     log.warning(
         "files_limited", limit=room, wanted=wanted, in_flight_max=in_flight_max, connections_max=connections_max
     )
