@@ -54,12 +54,15 @@ FILES_SPARE = 128
 def bind(config: Config) -> socket.socket:
     """Take the address before anything is sent: no task may call it, whatever networks are allowed."""
     host, port = host_and_port(config.server.listen)
+    door = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         door = socket.socket(family, kind, protocol)
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind(address)
     except OSError as error:
+        if door is not None:
+            door.close()
         raise ConfigError(
             f"server.listen: {config.server.listen} cannot be listened on: {error.strerror or error}. "
             "Another process may have it; choose another with --listen HOST:PORT."
