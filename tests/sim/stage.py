@@ -42,6 +42,7 @@ class Disk:
     def __init__(self) -> None:
         self.full = False
         self.broken = False
+        self.slow_s = 0.0
         self.calls = {"writer": 0, "near": 0, "api": 0}
 
 
@@ -57,6 +58,7 @@ class DiskLink:
         self._disk.calls[self.name] += 1
         await asyncio.sleep(HOP_S)
         if self.name == "writer":
+            await asyncio.sleep(self._disk.slow_s)
             if self._disk.broken:
                 raise StoreBroken("A commit failed and its fate is unknown: the disk is broken")
             if self._disk.full:
