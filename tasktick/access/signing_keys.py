@@ -41,9 +41,15 @@ class SigningKeys:
 
     async def reload(self, tenant: str) -> None:
         """Read a tenant's secrets again; make the first one if there is none."""
-        self._changed.discard(tenant)
-        await signing_secrets.ensure(self._database, tenant, self._vault, self._ids, self._clock.now_ms(), self._make)
-        texts = await signing_secrets.active(self._database, tenant, self._vault)
+        self._changed.discard(tenant)  # first: what changes while it is read is read once more
+        try:
+            await signing_secrets.ensure(
+                self._database, tenant, self._vault, self._ids, self._clock.now_ms(), self._make
+            )
+            texts = await signing_secrets.active(self._database, tenant, self._vault)
+        except BaseException:
+            self._changed.add(tenant)
+            raise
         self._by_tenant[tenant] = [self._parse(text) for text in texts]
 
     def of(self, tenant: str) -> Sequence[bytes]:
