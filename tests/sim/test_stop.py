@@ -2,9 +2,14 @@
 
 import asyncio
 
+import msgspec
+
 from tasktick.config import Config, DispatchConfig
+from tasktick.model.attempt import End
 from tasktick.model.state import State
 from tasktick.store import leases
+from tasktick.store.claims import Ended
+from tasktick.store.protocol import Batch, Lane, Transaction
 from tests.sim.stage import Stage, Told, play
 
 SHORT = Config(dispatch=DispatchConfig(grace_max_ms=3_000))
@@ -166,5 +171,23 @@ def test_what_another_process_may_still_send_is_left_alone_until_its_lease_has_p
         [sent] = stage.sent_of(task)
         assert lease_until <= sent.at <= lease_until + 1_500, "within one sweep"
         assert [one.state for one in await stage.attempts(task)] == ["lease_lost", "succeeded"]
+
+    play(scenario)
+
+
+def test_an_orphan_that_cannot_be_ended_does_not_keep_the_node_from_starting() -> None:
+    async def refuse(tx: Transaction, ends: list[End]) -> list[Ended]:
+        return [Ended(one.claimed.id, None) for one in ends]
+
+    async def scenario(stage: Stage) -> None:
+        stage.sender.script = lambda task_id, attempt: Told(seconds=20)
+        await stage.add(0, hint=False)
+        await die_in_flight(stage, 1)
+        sweeper = stage.node.sweeper
+        sweeper._rescue = msgspec.structs.replace(sweeper._rescue, end_batch=Batch("end", Lane.FIRE, refuse))
+        await asyncio.wait_for(stage.node.start(), 10)
+        steps = stage.loop.steps
+        await asyncio.sleep(60)
+        assert stage.loop.steps - steps < 20_000, "nor does it make the sweeper spin once its lease has passed"
 
     play(scenario)
