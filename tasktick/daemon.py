@@ -7,6 +7,7 @@ cause and exit code 1, without grace: what is on disk is the truth, and the next
 """
 
 import asyncio
+import errno
 import gc
 import os
 import resource
@@ -29,7 +30,7 @@ from tasktick.api.server import ApiServer
 from tasktick.clock import SystemClock
 from tasktick.config import Config, check_listen, host_and_port
 from tasktick.dispatch import signing
-from tasktick.dispatch.guard import AddressPolicy
+from tasktick.dispatch.guard import AddressPolicy, classify
 from tasktick.dispatch.webhook import SenderLimits, WebhookSender
 from tasktick.errors import ConfigError, ServiceCrashed
 from tasktick.metrics import Metrics
@@ -47,6 +48,11 @@ ADDRESS_FILE = "address"
 # Long enough for answers that say why to leave. Nothing else may happen: the fate of a commit is unknown.
 CRASH_GRACE_MS = 500
 SECRET_BYTES = 32
+LISTEN_ADVICE = {
+    errno.EADDRINUSE: "Another process has it: choose another with --listen HOST:PORT.",
+    errno.EADDRNOTAVAIL: "This machine has no such address.",
+    errno.EACCES: "Ports below 1024 are the system's: choose another with --listen HOST:PORT.",
+}
 # Files besides connections: the store, logs, the loop's own.
 FILES_SPARE = 128
 
@@ -65,7 +71,7 @@ def bind(config: Config) -> socket.socket:
             door.close()
         raise ConfigError(
             f"server.listen: {config.server.listen} cannot be listened on: {error.strerror or error}. "
-            "Another process may have it; choose another with --listen HOST:PORT."
+            + LISTEN_ADVICE.get(error.errno or 0, "Choose another with --listen HOST:PORT.")
         ) from error
     door.setblocking(False)
     return door
@@ -79,18 +85,25 @@ def address_policy(config: Config, door: socket.socket) -> AddressPolicy:
         raise ConfigError(f"dispatch.allow_networks: {error}. Networks are written like 127.0.0.0/8.") from error
 
 
-def greeting(url: str, data: Path, key: operator_key.OperatorKey | None) -> str:
+def greeting(url: str, data: Path, key: operator_key.OperatorKey | None, *, loopback_allowed: bool = True) -> str:
     """What a person wants to know once it runs. The key is for a terminal only: the caller sees to that."""
     key_file = data / operator_key.FILE_NAME
     lines = [f"TaskTick {__version__} listens on {url}, with its data in {data}/."]
     if key is not None and key.made_now and sys.stdout.isatty():
         lines.append(f"The operator's key, shown this once and kept in {key_file}: {key.key}")
+    if loopback_allowed:
+        lines.append("Create a task that is due in two seconds, for a receiver of yours on port 9000:")
+        target = "http://127.0.0.1:9000/hook"
+    else:
+        lines.append(
+            "Create a task that is due in two seconds (to call this machine, start with --allow-network 127.0.0.0/8):"
+        )
+        target = "https://your-receiver.example/hook"
     lines += [
-        "Create a task that is due in two seconds:",
         f'  curl -sS {url}/v1/tasks -H "Authorization: Bearer $(cat {key_file})" \\',
         '    -H "Content-Type: application/json" \\',
-        """    -d '{"delay": "2s", "target": {"url": "http://127.0.0.1:9000/hook", "body": {"hello": "world"}}}'""",
-        "See it:  tasktick ctl task list    Stop with Ctrl-C.",
+        f"""    -d '{{"delay": "2s", "target": {{"url": "{target}", "body": {{"hello": "world"}}}}}}'""",
+        f"See it:  tasktick ctl --data {data} task list    Stop with Ctrl-C.",
     ]
     return "\n".join(lines)
 
@@ -125,16 +138,14 @@ async def run_daemon(config: Config, *, announce: Callable[[str], None]) -> int:
     """Run until a signal or a crash; the exit code."""
     check_listen(config)
     os.umask(0o077)
-    stop = asyncio.Event()
+    daemon = Daemon(fit_to_files(config), announce)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    daemon = Daemon(fit_to_files(config), announce)
+        loop.add_signal_handler(number, daemon.stop_or_hurry)
     try:
         await daemon.start()
-        await daemon.services.until(stop)
-        log.info("daemon_stopping")
-        daemon.draining = True
+        await daemon.services.until(daemon.stop)
+        daemon.say_what_is_left()
         await daemon.services.end()
     except ServiceCrashed as crash:
         log.error("daemon_crashed", cause=str(crash))
@@ -162,7 +173,30 @@ class Daemon:
         self._metrics = Metrics()
         self.clock = SystemClock()
         self.services = Services(self.clock)
-        self.draining = False
+        self.stop = asyncio.Event()
+        self._node: Node | None = None
+
+    @property
+    def draining(self) -> bool:
+        """Whether somebody has asked for the end."""
+        return self.stop.is_set()
+
+    def stop_or_hurry(self) -> None:
+        """The first signal asks for the end in order, the second for no more grace."""
+        if self.draining and self._node is not None:
+            log.warning("daemon_hurried", in_flight=len(self._node.hands))
+            self._node.dispatcher.hurry()
+        self.stop.set()
+
+    def say_what_is_left(self) -> None:
+        """Somebody waits for the process to end: say for what, and for how long at most."""
+        in_flight = len(self._node.hands) if self._node is not None else 0
+        log.info(
+            "daemon_stopping",
+            in_flight=in_flight,
+            grace_max_ms=self._config.dispatch.grace_max_ms if in_flight else 0,
+            advice="a second signal cuts what is in flight" if in_flight else None,
+        )
 
     async def start(self) -> None:
         """Bring everything up, in order; returns when clients are served."""
@@ -188,14 +222,14 @@ class Daemon:
         sender = self._sender(policy)
         await sender.start()
         services.on_stop("sender", sender.close)
-        node = self._make_node(database, sender, keeper, keys)
+        self._node = node = self._make_node(database, sender, keeper, keys)
         server = ApiServer(self._ports(database, keeper, keys, policy, node))
         # It listens last and ends after the drain: meanwhile it answers reads, and writes with 503 `draining`.
         services.on_stop("api", server.stop)
         await node.start()
         await server.start(door)
         tune_collector()
-        self._say_where(door, key)
+        self._say_where(door, key, policy)
 
     def _ports(
         self, database: SqliteDatabase, keeper: vault.Vault, keys: SigningKeys, policy: AddressPolicy, node: Node
@@ -221,14 +255,14 @@ class Daemon:
             live_stats=node.live_stats,
         )
 
-    def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
+    def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None, policy: AddressPolicy) -> None:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
         host, port = door.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         (self._data / ADDRESS_FILE).write_text(f"{url}\n")
         self.services.on_stop("address", self._forget_address)
         log.info("daemon_started", version=__version__, url=url, data=str(self._data), pid=os.getpid())
-        self._announce(greeting(url, self._data, key))
+        self._announce(greeting(url, self._data, key, loopback_allowed=classify("127.0.0.1", policy).permitted))
 
     async def _forget_address(self) -> None:
         (self._data / ADDRESS_FILE).unlink(missing_ok=True)

@@ -35,6 +35,7 @@ log = logs.get("dispatch")
 IDLE_MS = 1_000
 CLAIMS_AT_ONCE = 3
 STORE_REST_MS = 500
+BACKLOG_REST_MS = 20
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -97,18 +98,24 @@ class Dispatcher:
         self._early_ms = tools.early_ms
         self._claims = 0
         self._rest_until_ms = 0.0
+        # The latest wall clock seen: what was due by it stays due, though the clock be set back.
+        self._latest_now = 0
+        self._grace_until_ms = 0.0
         self._stopping = False
         self._idle = asyncio.Event()
 
     async def step(self) -> float:
         """Claim what may go now; how long until somebody should look again."""
-        if self._stopping or self._claims >= CLAIMS_AT_ONCE or self._completion.backlogged:
+        if self._stopping or self._claims >= CLAIMS_AT_ONCE:
             return IDLE_MS
+        if self._completion.backlogged:
+            return BACKLOG_REST_MS
         rest_ms = self._rest_until_ms - self._clock.monotonic_ms()
         if rest_ms > 0:
             return max(rest_ms, 1)
         now = self._clock.now_ms()
-        entries = self._ready.pop(self._config.claim_batch_max, now + self._early_ms)
+        self._latest_now = max(self._latest_now, now)
+        entries = self._ready.pop(self._config.claim_batch_max, self._latest_now + self._early_ms)
         if not entries:
             self._tools.room_came_up()
             upcoming = self._ready.next_wake_at()
@@ -161,15 +168,18 @@ class Dispatcher:
         """One guarded write for the batch. What does not come back was stale: moved, paused, or somebody else's."""
         # Counted from before the claim is issued: what the store allows from its commit on, we end sooner.
         claimed_monotonic_ms = self._clock.monotonic_ms()
+        now = self._clock.now_ms()
+        was_due = {one.id: one.wake_at for one in entries if now + self._early_ms < one.wake_at <= self._latest_now}
         request = claims.ClaimRequest(
             node=self._identity.node,
             incarnation=self._identity.incarnation,
             epochs=self._identity.epochs,
             claim_id=self._tools.random.getrandbits(62),
-            now=self._clock.now_ms(),
+            now=now,
             early_ms=self._early_ms,
             start_delay_ms=self._config.start_delay_ms,
             margin_ms=self._config.lease_margin_ms,
+            was_due=was_due,
         )
         by_id = {entry.id: entry for entry in entries}
         ids = sorted(by_id)
@@ -181,7 +191,9 @@ class Dispatcher:
         claimed, stored = await self._database.write(operation, Lane.FIRE)
         self._metrics.events["claim_stale"] += len(entries) - len(claimed)
         payloads = {one.task_id: one.payload for one in stored}
-        return [Flight(by_id[one.id], one, payloads.get(one.id), claimed_monotonic_ms) for one in claimed]
+        return [
+            Flight(by_id[one.id], one, payloads.get(one.id), claimed_monotonic_ms, one.id in was_due) for one in claimed
+        ]
 
     async def _send(self, flights: list[Flight]) -> None:
         """Start each attempt of a claimed batch on time."""
@@ -189,7 +201,7 @@ class Dispatcher:
         for at, flight in enumerate(flights):
             if flight.payload is None:
                 await self._read_payloads(flights[at:])
-            while (early_ms := flight.claimed.wake_at - self._clock.now_ms()) > 0:
+            while (early_ms := self._early_by_ms(flight)) > 0:
                 # A clock that stepped back must not hold a claim past its permit: it is given back instead.
                 if early_ms > self._early_ms + self._config.start_delay_ms:
                     break
@@ -200,11 +212,15 @@ class Dispatcher:
                 await self._clock.sleep_ms(0)
             started += 1
             payload = flight.payload
-            if self._stopping or payload is None or flight.claimed.wake_at > self._clock.now_ms():
+            if self._stopping or payload is None or self._early_by_ms(flight) > 0:
                 self._give_back(flight, sent=False)
             else:
                 flight.task = self._tools.spawn(self._attempt(flight, payload), "attempt")
                 flight.payload = None  # the attempt has it; what waits for a slow answer is not to hold it twice
+
+    def _early_by_ms(self, flight: Flight) -> int:
+        """How long until it may start."""
+        return 0 if flight.was_due else flight.claimed.wake_at - self._clock.now_ms()
 
     async def _read_payloads(self, flights: list[Flight]) -> None:
         """Read what was too much to be read with the claim, as far as is read at once."""
@@ -271,16 +287,27 @@ class Dispatcher:
     async def drain(self) -> None:
         """Claim no more; give what is in flight until its deadline, then cut it; all ends are handed on."""
         self._stopping = True
-        deadline_ms = self._clock.monotonic_ms() + self._config.grace_max_ms
+        self._grace_until_ms = self._clock.monotonic_ms() + self._config.grace_max_ms
         while self._claims or any(flight.slot_held for flight in self._hands.flights()):
-            left_ms = deadline_ms - self._clock.monotonic_ms()
+            left_ms = self._grace_until_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 break
             self._idle.clear()
             await wait_for_event(self._idle, self._clock, min(left_ms, IDLE_MS))
-        cut = [flight.task for flight in self._hands.flights() if flight.task is not None and flight.slot_held]
-        for task in cut:
-            task.cancel()
-        if cut:
-            await asyncio.wait(cut)
-            log.warning("attempts_cut", attempts=len(cut))
+        cut = [flight for flight in self._hands.flights() if flight.task is not None and flight.slot_held]
+        await self._cut([flight.task for flight in cut if flight.task is not None])
+        for flight in cut:
+            if flight.slot_held:  # cancelled before it had begun, it could not say so
+                self._give_back(flight, sent=flight.sent)
+
+    async def _cut(self, attempts: list[asyncio.Task[None]]) -> None:
+        for attempt in attempts:
+            attempt.cancel()
+        if attempts:
+            await asyncio.wait(attempts)
+            log.warning("attempts_cut", attempts=len(attempts))
+
+    def hurry(self) -> None:
+        """Give what is in flight no more time: somebody asked twice."""
+        self._grace_until_ms = 0.0
+        self._idle.set()

@@ -15,6 +15,8 @@ class Flight(msgspec.Struct):
     claimed: Claimed
     payload: Payload | None
     claimed_monotonic_ms: float
+    # It was due before the clock was set back: it does not wait for its time a second time.
+    was_due: bool = False
     task: asyncio.Task[None] | None = None
     sent: bool = False
     slot_held: bool = True

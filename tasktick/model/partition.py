@@ -1,4 +1,7 @@
-"""Who owns what: partitions are the unit of ownership, a term is the proof."""
+"""Who owns what: partitions are the unit of ownership, a term is the proof.
+
+A term is (epoch, incarnation), compared for equality: after a failover an epoch alone can be issued twice.
+"""
 
 import msgspec
 
@@ -7,15 +10,8 @@ from tasktick.model.ids import PARTITIONS
 ALL_PARTITIONS = tuple(range(PARTITIONS))
 
 
-class Term(msgspec.Struct, frozen=True):
-    """(epoch, incarnation) of a lease. Equal or not: an epoch alone can be issued twice after a failover."""
-
-    epoch: int
-    incarnation: str
-
-
 class Lease(msgspec.Struct, frozen=True):
-    """The row that says who owns a partition, under which term."""
+    """The row that says who owns a partition, under which term (epoch, incarnation)."""
 
     partition: int
     epoch: int

@@ -13,6 +13,7 @@ log = logs.get("scheduler")
 
 DAY_MS = 86_400_000
 IDLE_MS = 60_000
+DOUBTFUL_STEP_MS = 3_600_000
 BETWEEN_BATCHES_MS = 100
 
 
@@ -26,9 +27,13 @@ class Retention:
         self._clock = clock
         self._writer = writer
         self._config = config
+        self._wall_minus_monotonic = clock.now_ms() - clock.monotonic_ms()
+        self._paused_until_ms = 0.0
 
     async def step(self) -> float:
         """Remove one batch of each kind; rest for a minute when nothing is left."""
+        if self._clock_is_doubtful():
+            return IDLE_MS
         now, rows_max = self._clock.now_ms(), self._config.retention_batch_rows
         before = now - self._config.retention_days * DAY_MS
         try:
@@ -40,3 +45,13 @@ class Retention:
         if finished or names:
             log.debug("retention_removed", tasks=finished, names=names)
         return BETWEEN_BATCHES_MS if max(finished, names) >= rows_max else IDLE_MS
+
+    def _clock_is_doubtful(self) -> bool:
+        """Whether the clock was lately set by so much that nobody can tell what is old."""
+        monotonic_ms = self._clock.monotonic_ms()
+        offset = self._clock.now_ms() - monotonic_ms
+        if abs(offset - self._wall_minus_monotonic) > DOUBTFUL_STEP_MS:
+            self._paused_until_ms = monotonic_ms + DAY_MS
+            log.warning("retention_paused", clock_step_ms=round(offset - self._wall_minus_monotonic))
+        self._wall_minus_monotonic = offset
+        return monotonic_ms < self._paused_until_ms

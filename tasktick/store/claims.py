@@ -30,12 +30,14 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     early_ms: int
     start_delay_ms: int
     margin_ms: int
+    # Tasks that were due before the clock was set back, by the time that they were due: moved, they are not.
+    was_due: Mapping[str, int] = {}
 
 
 async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[Claimed]:
     """Mark these tasks as running, in one guarded statement; what comes back may be sent."""
     rows = [
-        [task_id, partition, request.epochs[partition]]
+        [task_id, partition, request.epochs[partition], request.was_due.get(task_id)]
         for task_id, partition in ((one, partition_of(one)) for one in ids)
         if partition in request.epochs
     ]

@@ -168,8 +168,6 @@ class StoreAgainstModel(RuleBasedStateMachine):
         else:
             state = S.RETRYING
             due_at = self.world.now + DELAY_MS
-            if task.expires_at is not None and task.counted == 1:
-                due_at = max(self.world.now, min(due_at, task.expires_at))
         self.ended(task, state, due_at)
         assert result.state is task.state
 

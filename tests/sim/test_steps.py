@@ -46,20 +46,34 @@ def test_a_step_back_about_the_time_of_a_claim_sends_once_and_on_time(step_ms: i
     play(scenario)
 
 
-def test_a_step_back_holds_what_is_not_due_any_more_and_nothing_else() -> None:
+def test_a_step_back_delays_nothing_that_is_due_already() -> None:
     async def scenario(stage: Stage) -> None:
         stage.sender.script = lambda task_id, attempt: Told(seconds=1)
         await stage.node.start()
         ids = await stage.add(0, 300)
         await asyncio.sleep(0.5)
-        running = len(stage.sender.sent)
+        assert len(stage.sender.sent) < 300, "some of them wait for a slot"
         stage.clock.offset_ms -= 3_600_000
-        assert await stage.ended(await stage.add(200)) < 2
-        await asyncio.sleep(20)
-        assert len(stage.sender.sent) == running + 1
-        stage.clock.offset_ms += 3_600_000
+        later = await stage.add(5_000)
         assert await stage.ended(ids) < 10
-        assert len(stage.sender.sent) == 301, "nothing went twice"
+        assert len(stage.sender.sent) == 300, "nothing went twice, and what was made since waits for its own time"
+        assert 3 < await stage.ended(later) < 8
+
+    play(scenario)
+
+
+def test_what_was_due_before_a_step_back_and_is_moved_since_waits() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.sender.script = lambda task_id, attempt: Told(seconds=1)
+        await stage.node.start()
+        ids = await stage.add(0, 300)
+        await asyncio.sleep(0.5)
+        stage.clock.offset_ms -= 3_600_000
+        last = [one for one in ids if not stage.sent_of(one)][-1]
+        await stage.move(last, stage.clock.now_ms() + 60_000)
+        await asyncio.sleep(20)
+        assert not stage.sent_of(last)
+        assert len(stage.sender.sent) == 299
 
     play(scenario)
 
