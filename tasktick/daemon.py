@@ -238,6 +238,10 @@ class Daemon:
             self._metrics.created.add(self.clock.now_ms(), len(states))
             node.written(states)
 
+        def reasons_not_ready() -> list[str]:
+            facts = {"draining": self.draining, "loading": not node.loaded, "store_full": database.writer.full}
+            return [reason for reason, holds in facts.items() if holds]
+
         return Ports(
             database=database,
             clock=self.clock,
@@ -248,7 +252,7 @@ class Daemon:
             created=created,
             changed=node.written,
             signing_changed=keys.changed,
-            reasons_not_ready=lambda: ["draining"] if self.draining else ([] if node.loaded else ["loading"]),
+            reasons_not_ready=reasons_not_ready,
             draining=lambda: self.draining,
             overloaded=lambda: database.writer.overloaded,
             metrics_text=self._metrics.render,

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from tasktick import logs
-from tasktick.errors import StoreBroken, StoreError
+from tasktick.errors import StoreBroken, StoreError, StoreFull
 from tasktick.store.connect import DatabaseError, Link, RawConnection, is_full
 from tasktick.store.protocol import Batch, Lane, Operation
 from tasktick.store.sqlite import SqliteTransaction, in_savepoint, step, write_with
@@ -61,6 +61,8 @@ class SqliteWriter:
         self._closing = False
         self._broken: StoreError | None = None
         self.commits = 0
+        # The last write found no room on the disk; the next one that does says so.
+        self.full = False
         self._rows_in_log = 0
         self._chars_in_log = 0
 
@@ -167,8 +169,11 @@ class SqliteWriter:
             return
         groups = _grouped(jobs)
         try:
-            outcomes, chars = await self._link.call(lambda raw: write_with(raw, lambda tx: _run(raw, tx, groups)))
+            outcomes, chars, changes = await self._link.call(
+                lambda raw: write_with(raw, lambda tx: _run(raw, tx, groups))
+            )
         except StoreError as error:
+            self.full = isinstance(error, StoreFull)
             if isinstance(error, StoreBroken):
                 self._break(error, jobs)
             else:
@@ -176,6 +181,7 @@ class SqliteWriter:
         except Exception as error:  # noqa: BLE001 - a row's fault: found by halving, given to its caller
             await self._halve(jobs, error)
         else:
+            self.full = self.full and not changes  # a commit of nothing finds room on any disk
             self.commits += 1
             self._rows_in_log += sum(job.rows for job in jobs)
             self._chars_in_log += chars
@@ -244,9 +250,10 @@ def _joined(jobs: list[Job], outcomes: list[Any]) -> list[Any] | BaseException:
     return [result for part in parts for result in part]
 
 
-def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> tuple[list[Any], int]:
-    """Run every group in the open transaction; an outcome for each job in the order of the groups, and what it took."""
+def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
+    """Run every group in the open transaction: an outcome for each job in order, characters bound, rows changed."""
     outcomes: list[Any] = []
+    changes_before = raw.total_changes
     for group in groups:
         first = group[0]
         if first.batch is None:
@@ -260,7 +267,7 @@ def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> 
         for job in group:
             outcomes.append(results[at : at + len(job.items)])
             at += len(job.items)
-    return outcomes, tx.bound_chars
+    return outcomes, tx.bound_chars, raw.total_changes - changes_before
 
 
 def _checkpoint(raw: RawConnection) -> None:

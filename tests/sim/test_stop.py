@@ -101,6 +101,45 @@ def test_what_outlasts_the_grace_is_released_and_counts_neither_as_attempt_nor_a
     play(scenario, SHORT)
 
 
+def test_whoever_asks_twice_waits_for_no_grace() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.sender.script = lambda task_id, attempt: Told(seconds=20)
+        await stage.node.start()
+        [task] = await stage.add(0)
+        await asyncio.sleep(0.5)
+        began = stage.loop.time()
+        stopping = stage.loop.create_task(stage.services.stop())
+        await asyncio.sleep(1)
+        assert not stopping.done()
+        stage.node.dispatcher.hurry()
+        await stopping
+        assert stage.loop.time() - began < 1.2
+        stage.prepare()
+        assert [one.state for one in await stage.attempts(task)] == ["released"]
+
+    play(scenario)
+
+
+def test_an_attempt_that_is_cut_before_it_began_is_given_back() -> None:
+    """No grace at all, and the cut comes between the attempt's start and its first step."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.sender.script = lambda task_id, attempt: Told(seconds=20)
+        await stage.node.start()
+        [task] = await stage.add(100, at_most_once=True)
+        await stage.until(lambda: any(flight.task is not None for flight in stage.node.hands.flights()))
+        await stage.services.stop()
+        stage.prepare()
+        row = await stage.state(task)
+        if stage.sent_of(task):
+            assert (row.state, row.reason) == (State.DEAD, "outcome_unknown")
+        else:
+            assert (row.state, row.attempt) == (State.SCHEDULED, 0)
+
+    for seed in range(1, 9):
+        play(scenario, Config(dispatch=DispatchConfig(grace_max_ms=0)), seed)
+
+
 def test_a_stop_with_a_full_disk_gives_up_and_the_next_start_takes_it_up() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.node.start()

@@ -11,7 +11,7 @@ import pytest
 
 from tasktick.errors import StoreBroken, StoreFull
 from tasktick.store import check as store_check
-from tasktick.store import tasks
+from tasktick.store import due, tasks
 from tasktick.store.connect import raw_connection
 from tasktick.store.database import SqliteDatabase, open_sqlite
 from tasktick.store.tasks import Create
@@ -198,8 +198,12 @@ async def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path: Path) -> None:
         acknowledged = await fill(world)
         with pytest.raises(StoreFull):
             await world.create_all([Create(world.task(url="https://receiver.example/" + "x" * 90_000))])
+        await database.write(lambda tx: due.park(tx, {}))
+        assert database.writer.full, "a commit of nothing finds room on any disk"
         await link.call(lambda raw: raw.execute("PRAGMA max_page_count = 1000000").fetchone())
         acknowledged.append(await world.create())
+        room: bool = not database.writer.full
+        assert room
         assert await world.rows_by_state() == {("default", 2): len(acknowledged)}
         await world.check_counts()
 
