@@ -13,6 +13,7 @@ from tasktick.dispatch.flight import Hands
 from tasktick.errors import StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import End
+from tasktick.model.ids import wire
 from tasktick.model.state import State
 from tasktick.model.task import Due
 from tasktick.store.claims import Ended
@@ -93,19 +94,23 @@ class Completion:
             self._hands.ended(claimed)
             if isinstance(result, BaseException):
                 # The row cannot be written as it is; the sweeper takes the attempt up when its lease has passed.
-                log.error("attempt_end_failed", task=claimed.id, attempt=claimed.attempt, error=str(result))
+                log.error(
+                    "attempt_end_failed", task=wire("tsk", claimed.id), attempt=claimed.attempt, error=str(result)
+                )
                 self._metrics.events["attempt_end_failed"] += 1
                 continue
             assert isinstance(result, Ended)
             if result.state is None:
                 self._metrics.events["stale_write"] += 1
-                log.warning("attempt_end_stale", task=claimed.id, attempt=claimed.attempt, fence=claimed.fence)
+                log.warning(
+                    "attempt_end_stale", task=wire("tsk", claimed.id), attempt=claimed.attempt, fence=claimed.fence
+                )
                 continue
             self._metrics.attempts[end.attempt.state if end.attempt is not None else "unclaimed"] += 1
             if result.state in (State.RETRYING, State.SCHEDULED) and end.due_at is not None:
                 again.append(_due(end))
             elif result.state is State.DEAD:
-                log.warning("task_dead", task=claimed.id, attempt=claimed.attempt, reason=end.reason)
+                log.warning("task_dead", task=wire("tsk", claimed.id), attempt=claimed.attempt, reason=end.reason)
         if again:
             self._retry_due(again)
         if not self._waiting:

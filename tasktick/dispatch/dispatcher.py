@@ -22,6 +22,7 @@ from tasktick.dispatch.flight import Flight, Hands
 from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import release
+from tasktick.model.ids import wire
 from tasktick.model.state import Event
 from tasktick.model.task import Claimed, Due, Payload
 from tasktick.ready.queue import ReadyQueue
@@ -240,7 +241,7 @@ class Dispatcher:
             self._tools.deadlines.wake.set()
             outcome = await self._tools.sender.send(request)
         except Exception as error:  # noqa: BLE001 - one task that cannot be sent must not stop all the others
-            log.error("request_not_made", task=claimed.id, error=str(error), kind=type(error).__name__)
+            log.error("request_not_made", task=wire("tsk", claimed.id), error=str(error), kind=type(error).__name__)
             outcome = not_made(error, clock.monotonic_ms())
         except asyncio.CancelledError:
             self._give_back(flight, sent=flight.sent)

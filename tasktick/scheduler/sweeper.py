@@ -15,6 +15,7 @@ from tasktick.errors import StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model import change
 from tasktick.model.attempt import End, interrupt
+from tasktick.model.ids import wire
 from tasktick.model.retry import RetryPolicy
 from tasktick.model.state import State
 from tasktick.model.task import Claimed, TaskState
@@ -112,7 +113,7 @@ class Sweeper:
             self._metrics.attempts[end.attempt.state if end.attempt else "released"] += 1
             log.warning(
                 "attempt_interrupted",
-                task=end.claimed.id,
+                task=wire("tsk", end.claimed.id),
                 attempt=end.claimed.attempt,
                 state=State(state).word,
                 reason=end.reason,
