@@ -304,7 +304,7 @@ def store_check(file: Path | None, data: str | None, store_url: str | None, full
         click.echo(msgspec.json.encode(report).decode())
     else:
         rows = [(one.name, "ok" if one.ok else "FAULT", one.detail) for one in report.checks]
-        render.table(("check", "result", "detail"), rows, whole=("check", "result"))
+        render.table(("check", "result", "detail"), rows, whole=("check", "result", "detail"))
         if not report.ok:
             render.say("This store is damaged. Stop TaskTick, keep a copy of the folder, and restore a backup.")
     click.get_current_context().exit(0 if report.ok else FAILED)
