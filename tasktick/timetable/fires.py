@@ -75,6 +75,8 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
 
 def next_fire(rule: Rule, after: int) -> Fire | None:
     """The first fire strictly after an instant; None if the calendar has no more."""
+    if after >= LAST_AT:
+        return None
     if rule.cron is not None:
         return _next_of_cron(parse(rule.cron), rule, max(after, FIRST_AT))
     assert rule.every_ms is not None  # a checked rule has one of the two
@@ -123,7 +125,7 @@ def _next_of_cron(cron: Cron, rule: Rule, after: int) -> Fire | None:
     wanted = cron.next_local(low)
     while wanted is not None:
         if wanted < _high(cron, rule, segment):
-            return _fire(cron, segment, wanted)
+            return _fire(cron, segment, wanted) if wanted - segment.offset_ms < LAST_AT else None
         if segment.end_at >= LAST_AT:
             break
         segment = zones.segment(rule.timezone, segment.end_at)

@@ -11,8 +11,8 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 
 RANGES = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7)]
-MONTHS = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split()
-WEEKDAYS = "SUN MON TUE WED THU FRI SAT".split()
+MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 MACROS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",

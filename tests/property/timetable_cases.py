@@ -88,7 +88,8 @@ def case(seed: int, number: int) -> Case:
             parse(expression)
             break
         except Refused as refused:
-            assert refused.code == "cron_never_fires", expression
+            if refused.code != "cron_never_fires":
+                raise
     rule = Rule(cron=expression, timezone=name, gap=random.choice(GAPS), repeat=random.choice(REPEATS))
     return Case(rule, at)
 
