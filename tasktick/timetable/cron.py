@@ -24,7 +24,7 @@ EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 # on which they begin.
 KINDS_OF_YEAR = (*range(2001, 2007), 2011, *range(2000, 2028, 4))
 YEAR_LAST = 9_998
-PARSED_MAX = 16_384
+PARSED_MAX = 4_096
 MONTHS_KEPT_MAX = 600
 
 _FIVE_SECONDS = 1

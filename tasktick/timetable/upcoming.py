@@ -6,7 +6,6 @@ from tasktick.timetable.fires import FIRST_AT, LAST_AT, Fire, fires, next_fire
 from tasktick.timetable.rule import Rule
 
 UPCOMING_MAX = 1_000
-COUNT_MAX = 1_000_000
 _LOOK_BACK_MS = 60_000
 
 
