@@ -1,0 +1,210 @@
+"""From local readings to instants: the rule for gaps and repeated hours, in one algorithm.
+
+Time is a row of segments of constant offset. In each, some readings count, from `low` to before `high`, and a reading
+r fires at max(r - offset, start of the segment). What the choices of a schedule mean is only where `low` and `high`
+lie, with `before` the offset of the segment before and `after` that of the one after:
+
+    gap (before < offset)        run_after: low = start + before, so what was left out falls on the start
+                                 skip:      low = start + offset
+    repeated (before > offset)   first:     low = start + before, after what was read in the first pass
+                                 second:    low = start + offset, and the first pass ends early: its segment
+                                            has high = end + after
+                                 both:      low = start + offset
+
+Otherwise low = start + offset and high = end + offset. A cron that follows the clock is `skip` and `both`. So the
+next fire is the first matching reading in the segment of the instant, or of the first segment thereafter that has
+one; a segment whose readings lie before the match that is already known costs two comparisons.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+
+import msgspec
+
+from tasktick.timetable import interval, zones
+from tasktick.timetable.cron import Cron, parse
+from tasktick.timetable.rule import Rule
+from tasktick.timetable.zones import Segment
+
+# Nothing fires before 1900 or after 9997: calendars and zone data end somewhere.
+FIRST_AT = -2_208_988_800_000
+LAST_AT = 253_339_228_800_000
+
+COMES_FIRST = "The clocks go back: this local time comes twice, and this is the first."
+COMES_SECOND = "The clocks go back: this local time comes twice, and this is the second."
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Cursor(msgspec.Struct, frozen=True, gc=False):
+    """Where a schedule stands: an instant, and what the local clock read then."""
+
+    at: int
+    local_ms: int
+    """Milliseconds as if the local clock were UTC's."""
+
+
+class Fire(msgspec.Struct, frozen=True, gc=False):
+    """A nominal time of a rule."""
+
+    nominal_at: int
+    offset_ms: int
+    wanted_ms: int
+    """The local reading that asked for it: before that of the instant if it lies in a gap."""
+    collapsed: int = 1
+    """How many local times fall on this instant."""
+    note: str | None = None
+
+    @property
+    def local_ms(self) -> int:
+        """What the local clock reads, in milliseconds as if it were UTC's."""
+        return self.nominal_at + self.offset_ms
+
+    @property
+    def local(self) -> str:
+        """The same as people read it: RFC 3339 with the offset."""
+        offset = timezone(timedelta(milliseconds=self.offset_ms))
+        moment = (_EPOCH + timedelta(milliseconds=self.nominal_at)).astimezone(offset)
+        return moment.isoformat(timespec="milliseconds" if self.nominal_at % 1_000 else "seconds")
+
+    @property
+    def cursor(self) -> Cursor:
+        """The cursor that stands on this fire."""
+        return Cursor(self.nominal_at, self.local_ms)
+
+
+def next_fire(rule: Rule, after: int) -> Fire | None:
+    """The first fire strictly after an instant; None if the calendar has no more."""
+    if after >= LAST_AT:
+        return None
+    if rule.cron is not None:
+        return _next_of_cron(parse(rule.cron), rule, max(after, FIRST_AT))
+    assert rule.every_ms is not None  # a checked rule has one of the two
+    at = interval.next_at(rule.every_ms, rule.anchor_at or 0, max(after, FIRST_AT))
+    if at >= LAST_AT:
+        return None
+    offset_ms = zones.offset_ms(rule.timezone, at)
+    return Fire(at, offset_ms, at + offset_ms)
+
+
+def cursor_at(rule: Rule, at: int) -> Cursor:
+    """The cursor of a schedule that begins, or whose zone has changed, at this instant."""
+    return Cursor(at, at + zones.offset_ms(rule.timezone, min(max(at, FIRST_AT), LAST_AT)))
+
+
+def next_after(rule: Rule, cursor: Cursor) -> Fire | None:
+    """The first fire after a cursor: after its instant, and after its local reading.
+
+    As long as the zone data says of the instant what the cursor says, the two are one. Where it does not, because
+    the data has changed since, local times up to the cursor's have had their fire.
+    """
+    fire = next_fire(rule, cursor.at)
+    if rule.cron is None or cursor_at(rule, cursor.at) == cursor:
+        return fire
+    while fire is not None and not _is_past(parse(rule.cron), fire, cursor.local_ms):
+        # No reading grows faster than time within a segment: leap, but over no change of offset.
+        end_at = zones.segment(rule.timezone, fire.nominal_at).end_at
+        leap_at = fire.nominal_at + cursor.local_ms - fire.local_ms
+        fire = next_fire(rule, max(fire.nominal_at, min(leap_at, end_at - 1)))
+    return fire
+
+
+def _is_past(cron: Cron, fire: Fire, local_ms: int) -> bool:
+    """Whether any local time of this fire is after a reading."""
+    if fire.wanted_ms > local_ms:
+        return True
+    if fire.collapsed == 1:
+        return False
+    later = cron.next_local(local_ms + 1)
+    return later is not None and later <= fire.local_ms
+
+
+def _next_of_cron(cron: Cron, rule: Rule, after: int) -> Fire | None:
+    segment = zones.segment(rule.timezone, after)
+    low = max(after + segment.offset_ms + 1, _low(cron, rule, segment))
+    wanted = cron.next_local(low)
+    while wanted is not None:
+        if wanted < _high(cron, rule, segment):
+            return _fire(cron, segment, wanted) if wanted - segment.offset_ms < LAST_AT else None
+        if segment.end_at >= LAST_AT:
+            break
+        segment = zones.segment(rule.timezone, segment.end_at)
+        before, low = low, _low(cron, rule, segment)
+        if not before <= low <= wanted:
+            wanted = cron.next_local(low)
+    return None
+
+
+def _low(cron: Cron, rule: Rule, segment: Segment) -> int:
+    if segment.offset_before_ms < segment.offset_ms:
+        falls_on_start = rule.gap == "run_after" and not cron.is_wildcard
+    else:
+        falls_on_start = rule.repeat == "first" and not cron.is_wildcard
+    return segment.start_at + (segment.offset_before_ms if falls_on_start else segment.offset_ms)
+
+
+def _high(cron: Cron, rule: Rule, segment: Segment) -> int:
+    if rule.repeat == "second" and not cron.is_wildcard:
+        return segment.end_at + min(segment.offset_ms, segment.offset_after_ms)
+    return segment.end_at + segment.offset_ms
+
+
+def _fire(cron: Cron, segment: Segment, wanted: int) -> Fire:
+    at = wanted - segment.offset_ms
+    if at < segment.start_at or (at == segment.start_at and segment.offset_before_ms < segment.offset_ms):
+        first_reading = segment.start_at + segment.offset_ms
+        if wanted == first_reading:
+            return Fire(at, segment.offset_ms, wanted)
+        collapsed = cron.count(wanted, first_reading + 1)
+        return Fire(segment.start_at, segment.offset_ms, wanted, collapsed, _gap_note(wanted, collapsed))
+    return Fire(at, segment.offset_ms, wanted, 1, _pass_note(segment, wanted))
+
+
+def _gap_note(wanted: int, collapsed: int) -> str:
+    reading = (_EPOCH + timedelta(milliseconds=wanted)).strftime("%H:%M:%S").removesuffix(":00")
+    others = f" {collapsed} local times fall on this instant." if collapsed > 1 else ""
+    return (
+        f"The clocks go forward: {reading} does not exist on this day, so this is the first instant after it.{others}"
+    )
+
+
+def _pass_note(segment: Segment, wanted: int) -> str | None:
+    if segment.offset_after_ms < segment.offset_ms and wanted >= segment.end_at + segment.offset_after_ms:
+        return COMES_FIRST
+    if segment.offset_before_ms > segment.offset_ms and wanted < segment.start_at + segment.offset_before_ms:
+        return COMES_SECOND
+    return None
+
+
+def fires(rule: Rule, after: int, until: int) -> Iterator[Fire]:
+    """Every fire after one instant, up to and including another."""
+    fire = next_fire(rule, after)
+    while fire is not None and fire.nominal_at <= until:
+        yield fire
+        fire = next_fire(rule, fire.nominal_at)
+
+
+def count_fires(rule: Rule, after: int, until: int) -> int:
+    """How many fires there are after one instant, up to and including another: by months, not one by one."""
+    after, until = max(after, FIRST_AT), min(until, LAST_AT - 1)
+    if until <= after:
+        return 0
+    if rule.cron is None:
+        assert rule.every_ms is not None  # a checked rule has one of the two
+        return (until - interval.next_at(rule.every_ms, rule.anchor_at or 0, after)) // rule.every_ms + 1
+    cron = parse(rule.cron)
+    segment = zones.segment(rule.timezone, after)
+    low = max(after + segment.offset_ms + 1, _low(cron, rule, segment))
+    counted = 0
+    while True:
+        high = min(_high(cron, rule, segment), until + segment.offset_ms + 1)
+        first_reading = segment.start_at + segment.offset_ms
+        if low < first_reading and segment.offset_before_ms < segment.offset_ms:
+            # All that lies in the gap, and what the clock reads right after it, are one fire.
+            counted += 1 if cron.count(low, first_reading + 1) else 0
+            low = first_reading + 1
+        counted += cron.count(low, high)
+        if segment.end_at > until:
+            return counted
+        segment = zones.segment(rule.timezone, segment.end_at)
+        low = _low(cron, rule, segment)

@@ -1,0 +1,139 @@
+"""What a rule may not be meant to do: warnings for a preview, none of which refuses anything."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from tasktick.timetable import zones
+from tasktick.timetable.cron import Cron, parse
+from tasktick.timetable.fires import FIRST_AT, LAST_AT, next_fire
+from tasktick.timetable.grammar import DAY, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, Part, Term
+from tasktick.timetable.rule import Rule
+from tasktick.timetable.zones import Segment
+
+YEAR_MS = 366 * 86_400_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ALL_HOURS = (1 << 24) - 1
+_ONLY_ZERO = 1
+# How many of each field there are before it begins again; days begin again after months of several lengths.
+_CYCLES = {SECOND: 60, MINUTE: 60, HOUR: 24, MONTH: 12, WEEKDAY: 7}
+_PASSES = {"first": "in the first pass", "second": "in the second pass", "both": "in both passes"}
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """A stable code, and a sentence."""
+
+    code: str
+    detail: str
+
+
+def lint(rule: Rule, after: int, until: int | None = None) -> list[Advice]:
+    """What to think about before a checked rule is used, from an instant on; `until` is where the schedule ends."""
+    warnings = _never(rule, after, until)
+    if rule.cron is not None:
+        cron = parse(rule.cron)
+        warnings += _seconds(cron) + _both_days(cron) + _uneven(cron)
+        warnings += _changes_of_clock(cron, rule, min(max(after, FIRST_AT), LAST_AT - 1))
+        warnings += _midnight(cron, rule)
+    return warnings
+
+
+def _never(rule: Rule, after: int, until: int | None) -> list[Advice]:
+    fire = next_fire(rule, after)
+    if fire is not None and (until is None or fire.nominal_at <= until):
+        return []
+    return [Advice("never_fires", "It has no fire before its end.")]
+
+
+def _seconds(cron: Cron) -> list[Advice]:
+    if not cron.has_seconds:
+        return []
+    return [Advice("seconds_first", "This has six fields: the first one is read as seconds.")]
+
+
+def _both_days(cron: Cron) -> list[Advice]:
+    day, weekday = cron.parts[-3], cron.parts[-1]
+    if day.text == "*" or weekday.text == "*":
+        return []
+    if cron.needs_both_days:
+        detail = (
+            "Day of month and day of week are both given, and one of them begins with `*`: it fires only on days "
+            "that match both."
+        )
+    else:
+        detail = (
+            "Day of month and day of week are both given: it fires on days that match either, not only on those "
+            "that match both."
+        )
+    return [Advice("day_fields", detail)]
+
+
+def _uneven(cron: Cron) -> list[Advice]:
+    return [
+        Advice("uneven_step", _uneven_detail(part, term))
+        for part in cron.parts
+        for term in part.terms
+        if _is_uneven(part, term)
+    ]
+
+
+def _is_uneven(part: Part, term: Term) -> bool:
+    """Whether a step over the whole of a field is shorter where the field begins again."""
+    covers_all = term.low == part.field.low and term.high >= part.field.high - (part.field is WEEKDAY)
+    if term.step == 1 or not covers_all:
+        return False
+    return part.field is DAY or _CYCLES[part.field] % term.step != 0
+
+
+def _uneven_detail(part: Part, term: Term) -> str:
+    larger = {SECOND: "minute", MINUTE: "hour", HOUR: "day", DAY: "month", MONTH: "year", WEEKDAY: "week"}
+    return (
+        f"`{part.text}` in the {part.field.name} field begins again with each {larger[part.field]}, so one step is not "
+        f"{term.step}: for equal distances use `every`."
+    )
+
+
+def _changes_of_clock(cron: Cron, rule: Rule, after: int) -> list[Advice]:
+    """The first gap and the first repeated hour within a year that this rule fires in."""
+    if cron.is_wildcard and cron.hours == _ALL_HOURS:
+        # It fires all day long: that it follows the clock is what everybody expects.
+        return []
+    found: dict[str, Advice] = {}
+    segment = zones.segment(rule.timezone, after)
+    while segment.end_at <= min(after + YEAR_MS, LAST_AT - 1):
+        warning = _change_of_clock(cron, rule, segment)
+        if warning is not None:
+            found.setdefault(warning.code, warning)
+        segment = zones.segment(rule.timezone, segment.end_at)
+    return list(found.values())
+
+
+def _change_of_clock(cron: Cron, rule: Rule, segment: Segment) -> Advice | None:
+    """What the change at the end of this segment does to the rule."""
+    is_gap = segment.offset_ms < segment.offset_after_ms
+    low, high = sorted((segment.end_at + segment.offset_ms, segment.end_at + segment.offset_after_ms))
+    hit = cron.next_local(low)
+    if hit is None or hit >= high:
+        return None
+    moment = (_EPOCH + timedelta(milliseconds=hit)).strftime("%Y-%m-%d %H:%M")
+    if is_gap:
+        if cron.is_wildcard:
+            what = "it does not fire then"
+        elif rule.gap == "skip":
+            what = "it is left out (`dst.gap` is `skip`)"
+        else:
+            what = "it fires at the first instant after the gap"
+        return Advice("dst_gap", f"{moment} does not exist in {rule.timezone}, as the clocks go forward: {what}.")
+    passes = _PASSES["both" if cron.is_wildcard else rule.repeat]
+    return Advice("dst_repeat", f"{moment} comes twice in {rule.timezone}, as the clocks go back: it fires {passes}.")
+
+
+def _midnight(cron: Cron, rule: Rule) -> list[Advice]:
+    if cron.seconds != _ONLY_ZERO or cron.minutes != _ONLY_ZERO or cron.hours != _ONLY_ZERO:
+        return []
+    return [
+        Advice(
+            "midnight",
+            f"Much fires at midnight, {rule.timezone} time: another minute, or `jitter`, finds more room.",
+        )
+    ]
