@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[2]
 CODE_FOLDERS = ("tasktick", "tests", "bench")
 TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "config", ".ci")
-# The licence is not ours to word, and lock or data files are not prose.
+# The licence is not ours to word, a worktree's .git is git's, and lock or data files are not prose.
 TEXT_SUFFIXES = frozenset(
     {"", ".cfg", ".css", ".html", ".ini", ".js", ".json", ".md", ".py", ".service", ".sh", ".sql"}
     | {".example", ".toml", ".ts", ".txt", ".yaml", ".yml"}
 )
-NOT_READ = frozenset({"LICENSE"})
+NOT_READ = frozenset({"LICENSE", ".git"})
 GENERATED = frozenset({"__pycache__", "node_modules", "results"})
 
 
@@ -70,9 +70,7 @@ def texts() -> tuple[Source, ...]:
     """Every file that a person wrote and a person may read."""
     top = sorted(path for path in ROOT.iterdir() if path.is_file())
     below = [path for folder in TEXT_FOLDERS for path in _files(folder, "*")]
-    return tuple(
-        _read(path) for path in (*top, *below) if path.suffix in TEXT_SUFFIXES and path.name not in NOT_READ
-    )
+    return tuple(_read(path) for path in (*top, *below) if path.suffix in TEXT_SUFFIXES and path.name not in NOT_READ)
 
 
 @lru_cache
