@@ -41,7 +41,10 @@ class Misused(Failed):
 
 
 @click.group(
-    cls=LazyGroup, lazy={"ctl": "tasktick.ctl.group:group"}, context_settings=CONTEXT, invoke_without_command=False
+    cls=LazyGroup,
+    lazy={"completion": "tasktick.ctl.completion:command", "ctl": "tasktick.ctl.group:group"},
+    context_settings=CONTEXT,
+    invoke_without_command=False,
 )
 @click.version_option(__version__, message="tasktick %(version)s")
 def cli() -> None:

@@ -71,4 +71,7 @@ def end(process: subprocess.Popen[str]) -> None:
     """Leave nothing behind, however the test went."""
     if process.poll() is None:
         process.kill()
-        process.communicate()
+        process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

@@ -2,12 +2,13 @@
 
 import os
 import shutil
-import subprocess
+import signal
+import socket
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Program, end, until
+from tests.cli.program import DEADLINE_S, Program, end, until
 from tests.install.smoke import SERVE, try_out
 
 BINARY = os.environ.get("TASKTICK_BINARY", "")
@@ -42,14 +43,24 @@ def test_it_serves_and_fires(program: Program) -> None:
 
 def test_its_terminal_interrupts_it_once(program: Program) -> None:
     """The unpacker and the daemon both get a Ctrl-C, and the one hands it on to the other."""
-    process = program.start(*SERVE)
+    log = program.folder / "log"
+    with log.open("w") as stderr:
+        process = program.start(*SERVE, stderr=stderr)
     try:
         until(program.address.is_file, process)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         assert len(children) == 1
-        subprocess.run(["kill", "-INT", str(process.pid), *children], check=True)
-        _, err = process.communicate(timeout=20)
-        assert process.returncode == 0, err
-        assert "daemon_hurried" not in err
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            door.settimeout(DEADLINE_S)
+            program.ctl("task", "add", f"http://127.0.0.1:{door.getsockname()[1]}/")
+            call, _ = door.accept()
+            with call:
+                for pid in (process.pid, *map(int, children)):
+                    os.kill(pid, signal.SIGINT)
+                until(lambda: "daemon_stopping" in log.read_text(), process)
+                call.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                assert process.wait(DEADLINE_S) == 0
+        assert "daemon_hurried" not in log.read_text()
+        assert "attempts_cut" not in log.read_text()
     finally:
         end(process)
