@@ -4,7 +4,7 @@ WORKDIR /src
 COPY pyproject.toml LICENSE README.md ./
 COPY tasktick ./tasktick
 RUN python -m venv /opt/tasktick \
- && /opt/tasktick/bin/pip install --no-cache-dir --no-compile ".[all]" \
+ && /opt/tasktick/bin/pip install --no-cache-dir ".[all]" \
  && /opt/tasktick/bin/pip uninstall --yes pip
 
 FROM python:3.13-slim
@@ -15,6 +15,7 @@ ENV PATH=/opt/tasktick/bin:$PATH PYTHONUNBUFFERED=1
 USER 10001
 VOLUME /var/lib/tasktick
 EXPOSE 8080
+# Calls in flight have 60 s to end: docker stop -t 75, or run --stop-timeout 75.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
   CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]

@@ -51,7 +51,7 @@ run: $(INSTALLED) ## Start it on this machine, data in ./tasktick-data. Another 
 	@exec $(BIN)/tasktick serve --allow-network 127.0.0.0/8 $(ARGS)
 
 .PHONY: test
-test: lint types test-fast test-alone ## Run every check and every test: what CI runs.
+test: lint types test-fast test-alone test-binary ## Run every check and every test: what CI runs.
 
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## Run the tests that need no processes of their own, on both event loops.
@@ -96,6 +96,37 @@ sim: $(INSTALLED) ## Run the whole process in virtual time, crashing at any awai
 .PHONY: bench
 bench: $(INSTALLED) ## Measure it against limits measured in the same run: ONLY=fire runs one question.
 	@$(BIN)/python -m bench.run $(ONLY) $(ARGS)
+
+.PHONY: dist
+dist: $(INSTALLED) ## Build the sdist, and the wheel from it, into dist/.
+	@rm -f dist/*.whl dist/*.tar.gz
+	@$(BIN)/python -m build --no-isolation
+
+# An environment of its own: what the tests and checks need must not get into the binary.
+BINARY_VENV := build/binary-venv
+
+$(BINARY_VENV)/.installed: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "The binary needs Python 3.11 or newer with its venv module." >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(BINARY_VENV)
+	@$(BINARY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BINARY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --group binary ".[all]"
+	@# The one that is built is the one in this folder.
+	@$(BINARY_VENV)/bin/python -m pip uninstall --quiet --yes tasktick
+	@touch $@
+
+dist/tasktick: $(BINARY_VENV)/.installed $(shell find tasktick -type f ! -name '*.pyc')
+	@PYTHONPATH="$(CURDIR)" $(BINARY_VENV)/bin/pyinstaller --onefile --strip --name tasktick --noconfirm \
+		--log-level WARN --workpath build/binary --specpath build --distpath dist \
+		--collect-submodules tasktick --collect-data tasktick --collect-all tzdata --hidden-import pysqlite3 \
+		--copy-metadata aiohttp --copy-metadata uvloop tasktick/__main__.py
+	@ls -l $@ | awk '{ printf "%s: %.1f MB\n", $$NF, $$5 / 1000000 }'
+
+.PHONY: binary
+binary: dist/tasktick ## Build the single binary dist/tasktick, for machines like this one.
+
+.PHONY: test-binary
+test-binary: $(INSTALLED) dist/tasktick ## Start the single binary, and try it out.
+	@TASKTICK_BINARY=dist/tasktick $(PYTEST) tests/install/test_binary.py $(ARGS)
 
 .PHONY: clean
 clean: ## Remove caches and build results; data and .venv stay.

@@ -41,7 +41,10 @@ class Misused(Failed):
 
 
 @click.group(
-    cls=LazyGroup, lazy={"ctl": "tasktick.ctl.group:group"}, context_settings=CONTEXT, invoke_without_command=False
+    cls=LazyGroup,
+    lazy={"completion": "tasktick.ctl.completion:command", "ctl": "tasktick.ctl.group:group"},
+    context_settings=CONTEXT,
+    invoke_without_command=False,
 )
 @click.version_option(__version__, message="tasktick %(version)s")
 def cli() -> None:
@@ -139,9 +142,10 @@ def serve(file: Path | None, processes: int | None, gossip: str | None, join: tu
     _refuse_cluster(processes, gossip, join)
     names = {"store_url": "store.url", "data": "store.data", "listen": "server.listen", "public": "server.public"}
     names |= {"allow_networks": "dispatch.allow_networks", "log_format": "log.format", "log_level": "log.level"}
-    config = load_config(file, {names.get(name, name): value for name, value in given.items()})
+    flags = {names.get(name, name): value for name, value in given.items()}
+    config = load_config(file, flags)
     store_path(config)
-    raise SystemExit(_run(config))
+    raise SystemExit(_run(config, lambda: _reread(file, flags)))
 
 
 def _refuse_cluster(processes: int | None, gossip: str | None, join: tuple[str, ...]) -> None:
@@ -153,7 +157,14 @@ def _refuse_cluster(processes: int | None, gossip: str | None, join: tuple[str, 
         raise Misused(f"--join: {ONE_PROCESS}; there is no cluster to join. Leave --join out.")
 
 
-def _run(config: "Config") -> int:
+def _reread(file: Path | None, flags: dict[str, Any]) -> "Config":
+    """The settings as they are now, by the same layers."""
+    from tasktick import config
+
+    return config.load(file, os.environ, flags)
+
+
+def _run(config: "Config", reread: Callable[[], "Config"]) -> int:
     if sys.platform == "linux":
         from uvloop import run
     else:
@@ -162,9 +173,8 @@ def _run(config: "Config") -> int:
     from tasktick import logs
     from tasktick.daemon import run_daemon
 
-    default = "console" if sys.stderr.isatty() else "json"
-    logs.configure(config.log.level, config.log.format or default)  # type: ignore[arg-type] # one of the two
-    work = run_daemon(config, announce=_announce)
+    logs.configure(config.log.level, config.log.format)
+    work = run_daemon(config, announce=_announce, reread=reread)
     try:
         return run(work)
     except ConfigError as error:

@@ -4,6 +4,9 @@ Start: files and keys, store (locked, migrated), sender, node (leases, loader, t
 SIGTERM or SIGINT: the API says 503 `draining`, nothing more is picked up, what is in flight gets its grace,
 ends are written, leases are given back, the store closes. A crash of any service ends the process with its
 cause and exit code 1, without grace: what is on disk is the truth, and the next start takes it up.
+
+SIGHUP reads the settings anew and takes over those of `reload.RELOADABLE`; where something is wrong with them,
+nothing changes. It also says that a terminal is gone, and then it is a stop.
 """
 
 import asyncio
@@ -22,7 +25,7 @@ from random import Random
 
 import msgspec
 
-from tasktick import __version__, logs
+from tasktick import __version__, logs, reload
 from tasktick.access import operator_key, signing_secrets, vault
 from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.ports import Ports
@@ -37,6 +40,7 @@ from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
 from tasktick.model.task import DEFAULT_TENANT, TaskState
 from tasktick.node import Node, World
+from tasktick.notify import Supervisor, Watchdog, watchdog_ms
 from tasktick.service import Services
 from tasktick.store.database import SqliteDatabase, open_sqlite, sqlite_path
 
@@ -53,6 +57,8 @@ LISTEN_ADVICE = {
     errno.EADDRNOTAVAIL: "This machine has no such address.",
     errno.EACCES: "Ports below 1024 are the system's: choose another with --listen HOST:PORT.",
 }
+# A binary's unpacker hands on a signal that its child may have had from the terminal too: that is one signal.
+SAME_SIGNAL_MS = 300
 # Files besides connections: the store, logs, the loop's own.
 FILES_SPARE = 128
 
@@ -134,14 +140,17 @@ def tune_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-async def run_daemon(config: Config, *, announce: Callable[[str], None]) -> int:
-    """Run until a signal or a crash; the exit code."""
+async def run_daemon(
+    config: Config, *, announce: Callable[[str], None], reread: Callable[[], Config] | None = None
+) -> int:
+    """Run until a signal or a crash; the exit code. `reread` gives the settings as they are now."""
     check_listen(config)
     os.umask(0o077)
-    daemon = Daemon(fit_to_files(config), announce)
+    daemon = Daemon(config, announce, reread or (lambda: config))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stop_or_hurry)
+    loop.add_signal_handler(signal.SIGHUP, daemon.reload_or_stop)
     try:
         await daemon.start()
         await daemon.services.until(daemon.stop)
@@ -149,6 +158,7 @@ async def run_daemon(config: Config, *, announce: Callable[[str], None]) -> int:
         await daemon.services.end()
     except ServiceCrashed as crash:
         log.error("daemon_crashed", cause=str(crash))
+        daemon.supervisor.stopping(f"crashed: {crash}")
         await daemon.clock.sleep_ms(CRASH_GRACE_MS)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -164,9 +174,12 @@ async def run_daemon(config: Config, *, announce: Callable[[str], None]) -> int:
 class Daemon:
     """One TaskTick process."""
 
-    def __init__(self, config: Config, announce: Callable[[str], None]) -> None:
-        self._config = config
+    def __init__(self, config: Config, announce: Callable[[str], None], reread: Callable[[], Config]) -> None:
+        self._wanted = config
+        self._config = fit_to_files(config)
         self._announce = announce
+        self._reread = reread
+        self._has_terminal = sys.stderr.isatty()
         self._data = Path(config.store.data)
         self._random = Random(secrets.randbits(128))
         self._ids = IdMaker(self._random)
@@ -174,7 +187,14 @@ class Daemon:
         self.clock = SystemClock()
         self.services = Services(self.clock)
         self.stop = asyncio.Event()
+        self.supervisor = Supervisor(os.environ)
         self._node: Node | None = None
+        self._sender: WebhookSender | None = None
+        self._door: socket.socket | None = None
+        self._policy = AddressPolicy()
+        self._stop_asked_ms = 0.0
+        self._serving = ""
+        self._reload_asked = False
 
     @property
     def draining(self) -> bool:
@@ -183,14 +203,53 @@ class Daemon:
 
     def stop_or_hurry(self) -> None:
         """The first signal asks for the end in order, the second for no more grace."""
-        if self.draining and self._node is not None:
+        now = self.clock.monotonic_ms()
+        if not self.draining:
+            self._stop_asked_ms = now
+        elif self._node is not None and now - self._stop_asked_ms > SAME_SIGNAL_MS:
             log.warning("daemon_hurried", in_flight=len(self._node.hands))
             self._node.dispatcher.hurry()
         self.stop.set()
 
+    def reload_or_stop(self) -> None:
+        """Read the settings anew, as soon as all is up; or stop, if SIGHUP is how our terminal went."""
+        if self._has_terminal and not sys.stderr.isatty():
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (sys.stdin, sys.stdout, sys.stderr):
+                os.dup2(nowhere, stream.fileno())
+            self.stop.set()
+        elif not self._serving:
+            self._reload_asked = True
+        elif not self.draining:
+            self.supervisor.reloading()
+            self._reload()
+            self.supervisor.ready(self._serving)
+
+    def _reload(self) -> None:
+        """Take over what may change while we run; with anything wrong, nothing."""
+        assert self._node is not None
+        assert self._sender is not None
+        assert self._door is not None
+        try:
+            read = self._reread()
+            policy = address_policy(read, self._door)
+        except ConfigError as error:
+            log.error("reload_refused", error=str(error), advice="the settings from before stay; mend them and retry")
+            return
+        plan = reload.plan(self._wanted, read)
+        self._wanted = reload.changed(self._wanted, plan.changes)
+        self._config = reload.changed(self._config, plan.changes)
+        logs.configure(self._config.log.level, self._config.log.format)
+        if "dispatch.allow_networks" in plan.changes:
+            self._policy = policy
+            self._sender.obey(policy)
+        self._node.reconfigure(self._config)
+        log.info("reloaded", changed=sorted(plan.changes), needs_restart=plan.needs_restart)
+
     def say_what_is_left(self) -> None:
         """Somebody waits for the process to end: say for what, and for how long at most."""
         in_flight = len(self._node.hands) if self._node is not None else 0
+        self.supervisor.stopping(f"stopping, {in_flight} calls in flight")
         log.info(
             "daemon_stopping",
             in_flight=in_flight,
@@ -201,6 +260,8 @@ class Daemon:
     async def start(self) -> None:
         """Bring everything up, in order; returns when clients are served."""
         config, services = self._config, self.services
+        self.supervisor.status("opening its store")
+        services.run_loop(Watchdog(self.supervisor, watchdog_ms(os.environ)))
         path = sqlite_path(config.store.url, self._data)
         database = await open_sqlite(path, services.spawn, partial(services.crash, "store"))
         services.on_stop("store", database.close)
@@ -217,23 +278,23 @@ class Daemon:
             )
         keys = SigningKeys(database, keeper, self._ids, self.clock, _new_signing_secret, signing.parse_secret)
         await keys.reload(DEFAULT_TENANT)
-        door = bind(config)
-        policy = address_policy(config, door)
-        sender = self._sender(policy)
+        self._door = door = bind(config)
+        self._policy = address_policy(config, door)
+        self._sender = sender = self._make_sender()
         await sender.start()
         services.on_stop("sender", sender.close)
         self._node = node = self._make_node(database, sender, keeper, keys)
-        server = ApiServer(self._ports(database, keeper, keys, policy, node))
+        server = ApiServer(self._ports(database, keeper, keys, node))
         # It listens last and ends after the drain: meanwhile it answers reads, and writes with 503 `draining`.
         services.on_stop("api", server.stop)
         await node.start()
         await server.start(door)
         tune_collector()
-        self._say_where(door, key, policy)
+        self._say_where(door, key)
+        if self._reload_asked:
+            self.reload_or_stop()
 
-    def _ports(
-        self, database: SqliteDatabase, keeper: vault.Vault, keys: SigningKeys, policy: AddressPolicy, node: Node
-    ) -> Ports:
+    def _ports(self, database: SqliteDatabase, keeper: vault.Vault, keys: SigningKeys, node: Node) -> Ports:
         def created(states: Sequence[TaskState]) -> None:
             self._metrics.created.add(self.clock.now_ms(), len(states))
             node.written(states)
@@ -248,7 +309,7 @@ class Daemon:
             ids=self._ids,
             config=self._config,
             vault=keeper,
-            policy=lambda: policy,
+            policy=lambda: self._policy,
             created=created,
             changed=node.written,
             signing_changed=keys.changed,
@@ -259,22 +320,24 @@ class Daemon:
             live_stats=node.live_stats,
         )
 
-    def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None, policy: AddressPolicy) -> None:
+    def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
         host, port = door.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         (self._data / ADDRESS_FILE).write_text(f"{url}\n")
         self.services.on_stop("address", self._forget_address)
         log.info("daemon_started", version=__version__, url=url, data=str(self._data), pid=os.getpid())
-        self._announce(greeting(url, self._data, key, loopback_allowed=classify("127.0.0.1", policy).permitted))
+        self._announce(greeting(url, self._data, key, loopback_allowed=classify("127.0.0.1", self._policy).permitted))
+        self._serving = f"serving {url}"
+        self.supervisor.ready(self._serving)
 
     async def _forget_address(self) -> None:
         (self._data / ADDRESS_FILE).unlink(missing_ok=True)
 
-    def _sender(self, policy: AddressPolicy) -> WebhookSender:
+    def _make_sender(self) -> WebhookSender:
         dispatch = self._config.dispatch
         limits = SenderLimits(connections_max=dispatch.in_flight_max, connect_timeout_ms=dispatch.connect_timeout_ms)
-        return WebhookSender(policy, self.clock.monotonic_ms, limits)
+        return WebhookSender(self._policy, self.clock.monotonic_ms, limits)
 
     def _make_node(
         self, database: SqliteDatabase, sender: WebhookSender, keeper: vault.Vault, keys: SigningKeys

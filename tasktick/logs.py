@@ -54,9 +54,11 @@ def _printable(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMappi
     return event
 
 
-def configure(level: LogLevel = "info", log_format: LogFormat = "json", stream: TextIO | None = None) -> None:
-    """Set up logging for the process; everything goes to standard error."""
+def configure(level: LogLevel = "info", log_format: LogFormat | None = "json", stream: TextIO | None = None) -> None:
+    """Set up logging for the process; everything goes to standard error. No format is the one that suits it."""
     out = stream or sys.stderr
+    if log_format is None:
+        log_format = "console" if out.isatty() else "json"
     renderers: list[Any] = (
         [structlog.processors.JSONRenderer()]
         if log_format == "json"

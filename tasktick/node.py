@@ -49,6 +49,11 @@ HOST_SLOTS_MIN = 128
 FLUSH_MS = 10_000
 
 
+def host_slots_min(config: Config) -> int:
+    """What a host may always have in flight."""
+    return min(HOST_SLOTS_MIN, config.dispatch.in_flight_per_host_max)
+
+
 class World(msgspec.Struct, frozen=True):
     """What a node stands on; a simulation brings its own."""
 
@@ -76,7 +81,7 @@ class Node:
         scheduler = config.scheduler
         limits = Limits(
             in_flight_max=config.dispatch.in_flight_max,
-            host_min=min(HOST_SLOTS_MIN, config.dispatch.in_flight_per_host_max),
+            host_min=host_slots_min(config),
             host_max=config.dispatch.in_flight_per_host_max,
         )
         self.ready = ReadyQueue(limits, scheduler.ready_max, scheduler.lane_max, step_ms=scheduler.priority_step_ms)
@@ -157,6 +162,13 @@ class Node:
         services.run_loop(self.sweeper)
         services.run_loop(self.retention)
         log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))
+
+    def reconfigure(self, config: Config) -> None:
+        """Take over what may change while it runs."""
+        self._config = config
+        self.ready.limits.set_host_range(host_slots_min(config), config.dispatch.in_flight_per_host_max)
+        self.dispatcher.grace_max_ms = config.dispatch.grace_max_ms
+        self.retention.reconfigure(config.store)
 
     async def _give_leases_back(self) -> None:
         now = self.world.clock.now_ms()

@@ -4,7 +4,7 @@ aiohttp's connector asks a socket factory for each address that it is about to d
 literal, so that is where the guard stands: between the judgement and the SYN there is nothing. The
 resolver in front of it only drops forbidden addresses early, so that a name with a permitted address
 beside a forbidden one still works and one without fails as what it is. A kept connection was judged
-when it was made, and leads where it led then.
+when it was made, and leads where it led then; a change of policy ends it.
 
 aiohttp bounds a header line, but neither all of an answer's headers, nor the interim answers before
 it, nor what chunk framing adds to a body; and it would take bytes that a receiver sends after an
@@ -100,13 +100,13 @@ class GuardedResolver(AbstractResolver):
 
     def __init__(self, resolver: AbstractResolver, policy: AddressPolicy) -> None:
         self._resolver = resolver
-        self._policy = policy
+        self.policy = policy
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         found = await self._resolver.resolve(host, port, family)
-        permitted = [result for result in found if classify(result["host"], self._policy, port).permitted]
+        permitted = [result for result in found if classify(result["host"], self.policy, port).permitted]
         if not found:
             raise OSError(None, "the name has no address")
         if not permitted:
@@ -121,6 +121,7 @@ class BoundedHandler(ResponseHandler):
     """The protocol of one connection, with bounds on what an answer may send."""
 
     anomaly: Failure | None = None
+    judged_by: AddressPolicy | None = None
     _is_complete = False
     _has_head = False
     _interim = 0
@@ -216,14 +217,22 @@ class GuardedConnector(TCPConnector):
         on_connected: Callable[[BoundedHandler], None],
         **options: Any,  # TCPConnector's own, typed there
     ) -> None:
+        self._guarded = GuardedResolver(resolver, policy)
+        self._open_socket = guarded_socket_factory(policy)
         super().__init__(
-            resolver=GuardedResolver(resolver, policy),
-            socket_factory=guarded_socket_factory(policy),
+            resolver=self._guarded,
+            socket_factory=lambda info: self._open_socket(info),
             limit_per_host=0,
             **options,
         )
         self._factory = partial(_new_handler, loop=self._loop)
         self._on_connected = on_connected
+
+    def obey(self, policy: AddressPolicy) -> None:
+        """Judge by this policy from now on. Requests under way end as they began."""
+        self._guarded.policy = policy
+        self._open_socket = guarded_socket_factory(policy)
+        self.clear_dns_cache()
 
     async def connect(
         self,
@@ -232,9 +241,16 @@ class GuardedConnector(TCPConnector):
         timeout: ClientTimeout,  # noqa: ASYNC109 # the signature is aiohttp's
     ) -> Connection:
         """A connection of the pool, or a new one."""
-        connection = await super().connect(req, traces, timeout)
-        handler = connection.protocol
-        assert isinstance(handler, BoundedHandler)
+        while True:
+            policy = self._guarded.policy
+            connection = await super().connect(req, traces, timeout)
+            handler = connection.protocol
+            assert isinstance(handler, BoundedHandler)
+            if handler.judged_by is None:
+                handler.judged_by = policy
+            if handler.judged_by is self._guarded.policy:
+                break
+            connection.close()
         try:
             self._on_connected(handler)
         except BaseException:

@@ -94,6 +94,7 @@ class Dispatcher:
         self._completion = completion
         self._hands = hands
         self._config = config
+        self.grace_max_ms = config.grace_max_ms
         self._identity = identity
         self._tools = tools
         self._early_ms = tools.early_ms
@@ -288,7 +289,7 @@ class Dispatcher:
     async def drain(self) -> None:
         """Claim no more; give what is in flight until its deadline, then cut it; all ends are handed on."""
         self._stopping = True
-        self._grace_until_ms = self._clock.monotonic_ms() + self._config.grace_max_ms
+        self._grace_until_ms = self._clock.monotonic_ms() + self.grace_max_ms
         while self._claims or any(flight.slot_held for flight in self._hands.flights()):
             left_ms = self._grace_until_ms - self._clock.monotonic_ms()
             if left_ms <= 0:

@@ -120,6 +120,7 @@ class WebhookSender:
         self._limits = limits or SenderLimits()
         self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
+        self._connector: GuardedConnector | None = None
         self._exchanges: dict[asyncio.Task[object], _Exchange] = {}
         self._sweep_after_ms = NEVER_MS
 
@@ -135,7 +136,7 @@ class WebhookSender:
         )
         limits = self._limits
         self._resolver = self._resolver or SystemResolver()
-        connector = GuardedConnector(
+        self._connector = connector = GuardedConnector(
             self._policy,
             self._resolver,
             self._on_connected,
@@ -157,6 +158,12 @@ class WebhookSender:
         assert session._retry_connection is True, "aiohttp's own re-send can no longer be switched off"
         session._retry_connection = False
         self._session = session
+
+    def obey(self, policy: AddressPolicy) -> None:
+        """Call by this policy from now on."""
+        self._policy = policy
+        if self._connector is not None:
+            self._connector.obey(policy)
 
     async def close(self) -> None:
         """Close every connection. Whoever still sends is cut off."""

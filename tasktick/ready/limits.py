@@ -187,6 +187,16 @@ class Limits:
         if (gate := self._hosts.get(host)) is not None:
             self._set_cap(gate, gate.learned if cap is None else cap)
 
+    def set_host_range(self, host_min: int, host_max: int) -> None:
+        """Let the caps of hosts move between these from now on."""
+        if not 1 <= host_min <= host_max:
+            raise ValueError(f"host_min is from 1 to host_max, not {host_min} with {host_max}")
+        self._host_min, self._host_max = host_min, host_max
+        for host, gate in self._hosts.items():
+            gate.learned = min(max(gate.learned, host_min), host_max)
+            if host not in self._host_caps:
+                self._set_cap(gate, gate.learned)
+
     # What the ready queue uses: gates found once for a lane, not once for an entry.
 
     def enter(self, entry: Entry) -> Gates:

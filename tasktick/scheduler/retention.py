@@ -30,6 +30,11 @@ class Retention:
         self._wall_minus_monotonic = clock.now_ms() - clock.monotonic_ms()
         self._paused_until_ms = 0.0
 
+    def reconfigure(self, config: StoreConfig) -> None:
+        """Keep things for as long as this says, beginning now."""
+        self._config = config
+        self.wake.set()
+
     async def step(self) -> float:
         """Remove one batch of each kind; rest for a minute when nothing is left."""
         if self._clock_is_doubtful():

@@ -178,7 +178,7 @@ def test_store_check(empty_folder: Path) -> None:
     assert "There is no store at elsewhere/tasktick.db" in nothing.stderr
 
 
-@pytest.mark.parametrize("command", ["", "serve", "check-config", "migrate", "store check", "version"])
+@pytest.mark.parametrize("command", ["", "serve", "check-config", "migrate", "store check", "version", "completion"])
 def test_every_command_has_help_with_an_example(command: str) -> None:
     result = run(*command.split(), "-h")
     assert result.exit_code == 0

@@ -1,63 +1,17 @@
 """The real program: started in an empty folder, used from the command line, stopped by a signal."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.cli.program import DEADLINE_S, Program, until
 from tests.fakes.api_stub import ApiStub, Told, api_stub
 
 pytestmark = pytest.mark.process
-
-DEADLINE_S = 20
-
-
-class Program:
-    """`python -m tasktick` in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data = folder / "tasktick-data"
-        self._environment = {
-            name: text for name, text in os.environ.items() if not name.startswith(("TASKTICK_", "PYTEST_"))
-        }
-        self._environment["PYTHONPATH"] = str(Path(__file__).parents[2])
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tasktick", *arguments],
-            cwd=self.folder,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=DEADLINE_S)
-        assert process.returncode == code, f"{arguments}: {process.returncode}\n{out}\n{err}"
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
-
-    def ctl(self, *arguments: str, code: int = 0) -> Any:
-        out = self.run("ctl", *arguments, "-o", "json", code=code).stdout
-        return json.loads(out) if out else None
-
-
-def _until(seen: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not seen():
-        if process.poll() is not None:
-            raise AssertionError(f"it ended with {process.returncode}: {process.communicate()[1]}")
-        assert time.monotonic() < deadline, "it did not come up in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +19,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     program = Program(tmp_path_factory.mktemp("program"))
     process = program.start("serve", "--listen", "127.0.0.1:0", "--allow-network", "127.0.0.0/8")
     try:
-        _until((program.data / "address").is_file, process)
+        until((program.data / "address").is_file, process)
         yield program
         url = (program.data / "address").read_text().strip()
         process.send_signal(signal.SIGTERM)
@@ -171,7 +125,7 @@ def test_a_file_that_is_no_store(tmp_path: Path) -> None:
 def test_a_vault_that_was_lost_is_asked_for(tmp_path: Path) -> None:
     program = Program(tmp_path)
     process = program.start("serve", "--listen", "127.0.0.1:0")
-    _until((program.data / "address").is_file, process)
+    until((program.data / "address").is_file, process)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=DEADLINE_S)
     (program.data / "vault.key").unlink()

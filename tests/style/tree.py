@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[2]
 CODE_FOLDERS = ("tasktick", "tests", "bench")
 TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "config", ".ci")
-# The licence is not ours to word, and lock or data files are not prose.
+# The licence is not ours to word, a worktree's .git is git's, and lock or data files are not prose.
 TEXT_SUFFIXES = frozenset(
     {"", ".cfg", ".css", ".html", ".ini", ".js", ".json", ".md", ".py", ".service", ".sh", ".sql"}
     | {".example", ".toml", ".ts", ".txt", ".yaml", ".yml"}
 )
-NOT_READ = frozenset({"LICENSE"})
+NOT_READ = frozenset({"LICENSE", ".git"})
 GENERATED = frozenset({"__pycache__", "node_modules", "results"})
 
 

@@ -6,10 +6,11 @@ import aiohttp
 import pytest
 from aiohttp import http_parser
 
+from tasktick.dispatch.guard import AddressPolicy
 from tasktick.dispatch.outcome import BODY_BYTES_MAX, Outcome
 from tasktick.dispatch.webhook import KEPT_HEADERS_MAX, WebhookSender
 from tests.fakes.receivers import Receiver, answering, dying_keepalive, honest, respond, silent
-from tests.fakes.sending import LOOPBACK, FakeResolver, monotonic_ms, request, sending, until
+from tests.fakes.sending import LOOPBACK, NOTHING_ALLOWED, FakeResolver, monotonic_ms, request, sending, until
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -42,6 +43,25 @@ async def test_connections_are_kept() -> None:
         for _ in range(5):
             await sender.send(request(receiver.url))
         assert (receiver.connections, len(receiver.hits)) == (1, 5)
+
+
+async def test_a_change_of_policy_ends_what_was_kept() -> None:
+    async with Receiver(honest) as receiver, sending() as sender:
+        assert (await sender.send(request(receiver.url))).status == 200
+        sender.obey(NOTHING_ALLOWED)
+        refused = await sender.send(request(receiver.url))
+        assert (refused.status, refused.error_code, refused.byte_left) == (None, "forbidden_address", False)
+        sender.obey(LOOPBACK)
+        assert (await sender.send(request(receiver.url))).status == 200
+        assert (receiver.connections, len(receiver.hits)) == (2, 2)
+
+
+async def test_a_policy_of_the_same_effect_goes_on_with_a_new_connection() -> None:
+    async with Receiver(honest) as receiver, sending(connections_max=1) as sender:
+        for _ in range(2):
+            assert (await sender.send(request(receiver.url))).status == 200
+            sender.obey(AddressPolicy.of(["127.0.0.0/8"]))
+        assert receiver.connections == 2
 
 
 @pytest.mark.parametrize("method", METHODS)

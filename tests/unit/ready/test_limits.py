@@ -158,3 +158,23 @@ def test_a_fixed_cap_stands_above_what_is_learned() -> None:
 def test_caps_of_hosts_are_in_order() -> None:
     with pytest.raises(ValueError, match="host_min"):
         Limits(host_min=10, host_max=5)
+
+
+def test_the_range_of_hosts_can_be_changed_while_in_use() -> None:
+    limits = Limits(host_min=8, host_max=16)
+    for _ in range(8):
+        limits.take(entry())
+    limits.set_host_cap("fixed", 3)
+    limits.take(entry(host="fixed"))
+
+    limits.set_host_range(2, 4)
+    assert limits.host_cap("one") == 4
+    assert limits.host_cap("new") == 2
+    assert limits.host_cap("fixed") == 3
+    assert limits.blocked_by(entry()) is Reason.HOST
+
+    limits.set_host_range(32, 64)
+    assert limits.host_cap("one") == 32
+    assert limits.may_send(entry())
+    with pytest.raises(ValueError, match="host_min"):
+        limits.set_host_range(5, 4)

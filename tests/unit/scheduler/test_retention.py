@@ -66,3 +66,11 @@ async def test_the_drift_of_a_day_is_no_step() -> None:
         clock.wall += 60_000  # a minute in a minute is far more than any clock drifts
         await retention.step()
     assert writer.writes == 180
+
+
+async def test_other_settings_count_from_the_next_round_which_is_now() -> None:
+    retention = Retention(HandClock(), CountingWriter(), StoreConfig())
+    await retention.step()
+    retention.reconfigure(StoreConfig(retention_batch_rows=0))
+    assert retention.wake.is_set()
+    assert await retention.step() != IDLE_MS  # no rows are a full batch of none
