@@ -21,6 +21,11 @@ CLASSES = frozenset({"receiver", "network", "policy", "platform"})
 TEXT_CHARS_MAX = 200
 NO_SUCH_WORD = "There is no such parameter here."
 
+PREVIEW_WORDS = frozenset({"count", "from"})
+PREVIEW_DEFAULT = 10
+PREVIEW_MAX = 1_000
+
+_COUNT = re.compile(r"\d{1,6}", re.ASCII)
 _SECONDS = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 
 
@@ -54,6 +59,17 @@ def dead_letters(faults: Faults, query: Query) -> DeadLetterFilter:
         class_=kind,
         **_shared(faults, query),
     )
+
+
+def preview(faults: Faults, query: Query, now: int) -> tuple[int, int]:
+    """How many fires are asked for, and after which instant."""
+    known(faults, query, PREVIEW_WORDS)
+    text = _one(query, "count")
+    count = int(text) if text is not None and _COUNT.fullmatch(text) else PREVIEW_DEFAULT
+    if text is not None and not (_COUNT.fullmatch(text) and 1 <= count <= PREVIEW_MAX):
+        faults.add("?count", f"This is a number from 1 to {PREVIEW_MAX}.")
+    after = _instant(faults, query, "from")
+    return count, now if after is None else after
 
 
 def _shared(faults: Faults, query: Query) -> dict[str, Any]:

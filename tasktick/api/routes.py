@@ -1,9 +1,9 @@
 """The table of everything that can be asked: what the router serves, and what is described from it."""
 
 from tasktick.access.roles import Permission
-from tasktick.api import dead_letters, health, secrets, task_actions, task_batches, tasks
+from tasktick.api import dead_letters, health, schedules, secrets, task_actions, task_batches, tasks
 from tasktick.api.routing import NDJSON, Route
-from tasktick.api.schemas import Empty, Replay, TaskBatch, TaskPatch, TaskRequest
+from tasktick.api.schemas import Empty, Replay, TaskBatch, TaskPatch, TaskRequest, TimingRequest
 
 READ, CREATE, CANCEL = Permission.READ, Permission.CREATE, Permission.CANCEL
 MANAGE, ADMINISTER = Permission.MANAGE, Permission.ADMINISTER
@@ -19,7 +19,7 @@ ACTIONS = (
 
 def table() -> tuple[Route, ...]:
     """Every route."""
-    return (*_open(), *_tasks(), *_actions(), *_dead_letters(), *_secrets())
+    return (*_open(), *_tasks(), *_actions(), *_dead_letters(), *_schedules(), *_secrets())
 
 
 def _open() -> tuple[Route, ...]:
@@ -132,6 +132,21 @@ def _dead_letters() -> tuple[Route, ...]:
             model=Empty,
             size="body",
             writes=True,
+        ),
+    )
+
+
+def _schedules() -> tuple[Route, ...]:
+    return (
+        Route(
+            "POST",
+            "/v1/schedules/preview",
+            schedules.preview,
+            READ,
+            (200, 422),
+            "Show when an unsaved schedule would fire",
+            model=TimingRequest,
+            size="body",
         ),
     )
 

@@ -107,3 +107,26 @@ class Replay(Request):
     """A dead letter to try again."""
 
     target: TargetOverrides | None = None
+
+
+class DstRequest(Request):
+    """What becomes of a fixed time that a day does not have, or has twice."""
+
+    gap: Literal["run_after", "skip"] | None = None
+    repeat: Literal["first", "second", "both"] | None = None
+
+
+class TimingRequest(Request):
+    """When a schedule fires: the fields of it that decide that."""
+
+    cron: str | None = None
+    every: Duration | None = None
+    anchor: Instant | None = None
+    timezone: str | None = None
+    dst: DstRequest | None = None
+    start_at: Instant | None = None
+    end_at: Instant | None = None
+    max_fires: int | None = None
+    jitter: None = None
+    calendars: None = None
+    spec: None = None

@@ -250,6 +250,13 @@ def archive_dead_letter(name: str, idempotency_key: str | None = None) -> Reques
     return _post("dlq", name, "archive", idempotency_key=idempotency_key)
 
 
+def preview_schedule(timing: Mapping[str, Any], count: int, after: str | None = None) -> Request:
+    """When an unsaved schedule would fire; `timing` is its fields, those that are None left out."""
+    query = urlencode({"count": count} | ({} if after is None else {"from": after}))
+    request = _post("schedules", "preview", body={name: value for name, value in timing.items() if value is not None})
+    return msgspec.structs.replace(request, path=f"{request.path}?{query}")
+
+
 def stats() -> Request:
     """Counts by state, lateness, rates."""
     return _get("stats")

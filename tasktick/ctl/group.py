@@ -60,6 +60,7 @@ class CtlGroup(LazyGroup):
     lazy={
         "task": "tasktick.ctl.task:group",
         "dlq": "tasktick.ctl.dlq:group",
+        "schedule": "tasktick.ctl.schedule:group",
         "stats": "tasktick.ctl.stats:command",
         "secret": "tasktick.ctl.secret:group",
     },

@@ -1,0 +1,81 @@
+"""What a schedule would come to, before there is one."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.served import Served
+
+PATH = "/v1/schedules/preview"
+SUMMER_ENDS = "2026-10-24T12:00:00Z"
+
+
+async def test_the_next_fires_with_their_local_time(served: Served) -> None:
+    answer = await served.ask(
+        "POST", f"{PATH}?count=3&from={SUMMER_ENDS}", {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
+    )
+
+    assert answer.status == 200
+    assert [(fire["nominal"], fire["local"]) for fire in answer.json["fires"]] == [
+        ("2026-10-25T08:00:00.000Z", "2026-10-25T09:00:00+01:00"),
+        ("2026-10-26T08:00:00.000Z", "2026-10-26T09:00:00+01:00"),
+        ("2026-10-27T08:00:00.000Z", "2026-10-27T09:00:00+01:00"),
+    ]
+    assert "09:00" in answer.json["description"]
+    assert all(fire["effective"] == fire["nominal"] for fire in answer.json["fires"])
+
+
+async def test_a_repeated_hour_by_choice(served: Served) -> None:
+    body: dict[str, Any] = {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}
+    nominals = {}
+    for repeat in ("first", "second", "both"):
+        answer = await served.ask("POST", f"{PATH}?count=2&from={SUMMER_ENDS}", body | {"dst": {"repeat": repeat}})
+        nominals[repeat] = [fire["nominal"][:16] for fire in answer.json["fires"]]
+        assert "dst_repeat" in {warning["code"] for warning in answer.json["warnings"]}
+
+    assert nominals == {
+        "first": ["2026-10-25T00:30", "2026-10-26T01:30"],
+        "second": ["2026-10-25T01:30", "2026-10-26T01:30"],
+        "both": ["2026-10-25T00:30", "2026-10-25T01:30"],
+    }
+
+
+async def test_an_interval_within_its_limits(served: Served) -> None:
+    body = {
+        "every": "90m",
+        "anchor": "2026-01-01T00:10:00Z",
+        "start_at": "2026-01-01T03:10:00Z",
+        "end_at": "2026-01-01T07:00:00Z",
+        "max_fires": 2,
+    }
+    answer = await served.ask("POST", f"{PATH}?count=10&from=2026-01-01T00:00:00Z", body)
+    unbounded = await served.ask("POST", f"{PATH}?from=2026-01-01T00:00:00Z", body | {"max_fires": None})
+
+    assert [fire["nominal"][11:16] for fire in answer.json["fires"]] == ["03:10", "04:40"]
+    assert [fire["nominal"][11:16] for fire in unbounded.json["fires"]] == ["03:10", "04:40", "06:10"]
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "code", "pointers"),
+    [
+        ("", {}, "validation_failed", {"/cron"}),
+        ("", {"cron": "* * * * *", "every": "1h"}, "validation_failed", {"/cron"}),
+        ("", {"cron": "61 * * * *"}, "validation_failed", {"/cron"}),
+        ("", {"cron": "0 0 31 2 *"}, "cron_never_fires", {"/cron"}),
+        ("", {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}, "validation_failed", {"/timezone"}),
+        ("", {"cron": "0 0 * * *", "jitter": "5m"}, "validation_failed", {"/jitter"}),
+        ("", {"cron": "0 0 * * *", "task": {}}, "validation_failed", {"/task"}),
+        ("", {"every": "nonsense"}, "validation_failed", {"/every", "/cron"}),
+        ("?count=0", {"every": "1h"}, "validation_failed", {"?count"}),
+        ("?count=1001", {"every": "1h"}, "validation_failed", {"?count"}),
+        ("?from=yesterday", {"every": "1h"}, "validation_failed", {"?from"}),
+        ("?to=now", {"every": "1h"}, "validation_failed", {"?to"}),
+        ("", {"every": "1h", "start_at": 20, "end_at": 10}, "validation_failed", {"/end_at"}),
+    ],
+)
+async def test_what_is_wrong_is_named(
+    served: Served, query: str, body: dict[str, Any], code: str, pointers: set[str]
+) -> None:
+    answer = await served.ask("POST", PATH + query, body)
+
+    assert (answer.status, answer.code, answer.pointers) == (422, code, pointers)
