@@ -24,6 +24,7 @@ import msgspec
 
 from tasktick import __version__, logs
 from tasktick.access import operator_key, signing_secrets, vault
+from tasktick.access.key_use import KeyUse
 from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
@@ -223,7 +224,9 @@ class Daemon:
         await sender.start()
         services.on_stop("sender", sender.close)
         self._node = node = self._make_node(database, sender, keeper, keys)
-        server = ApiServer(self._ports(database, keeper, keys, policy, node))
+        key_use = KeyUse(database)
+        services.run_loop(key_use)
+        server = ApiServer(self._ports(database, keeper, keys, policy, node, key_use))
         # It listens last and ends after the drain: meanwhile it answers reads, and writes with 503 `draining`.
         services.on_stop("api", server.stop)
         await node.start()
@@ -232,7 +235,13 @@ class Daemon:
         self._say_where(door, key, policy)
 
     def _ports(
-        self, database: SqliteDatabase, keeper: vault.Vault, keys: SigningKeys, policy: AddressPolicy, node: Node
+        self,
+        database: SqliteDatabase,
+        keeper: vault.Vault,
+        keys: SigningKeys,
+        policy: AddressPolicy,
+        node: Node,
+        key_use: KeyUse,
     ) -> Ports:
         def created(states: Sequence[TaskState]) -> None:
             self._metrics.created.add(self.clock.now_ms(), len(states))
@@ -252,6 +261,7 @@ class Daemon:
             created=created,
             changed=node.written,
             signing_changed=keys.changed,
+            key_used=key_use.note,
             reasons_not_ready=reasons_not_ready,
             draining=lambda: self.draining,
             overloaded=lambda: database.writer.overloaded,

@@ -42,7 +42,7 @@ class Api:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._router = Router(table())
-        self._authenticator = Authenticator(ports.database, ports.clock)
+        self._authenticator = Authenticator(ports.database, ports.clock, ports.key_used)
         self._limits = ports.config.server
         self._in_flight = InFlight()
         self._bodies_bytes = 0

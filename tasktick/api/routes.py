@@ -1,9 +1,9 @@
 """The table of everything that can be asked: what the router serves, and what is described from it."""
 
 from tasktick.access.roles import Permission
-from tasktick.api import dead_letters, health, secrets, task_actions, task_batches, tasks
+from tasktick.api import dead_letters, health, keys, secrets, task_actions, task_batches, tasks
 from tasktick.api.routing import NDJSON, Route
-from tasktick.api.schemas import Empty, Replay, TaskBatch, TaskPatch, TaskRequest
+from tasktick.api.schemas import Empty, KeyRequest, Replay, Rotation, TaskBatch, TaskPatch, TaskRequest
 
 READ, CREATE, CANCEL = Permission.READ, Permission.CREATE, Permission.CANCEL
 MANAGE, ADMINISTER = Permission.MANAGE, Permission.ADMINISTER
@@ -19,7 +19,7 @@ ACTIONS = (
 
 def table() -> tuple[Route, ...]:
     """Every route."""
-    return (*_open(), *_tasks(), *_actions(), *_dead_letters(), *_secrets())
+    return (*_open(), *_tasks(), *_actions(), *_dead_letters(), *_secrets(), *_keys())
 
 
 def _open() -> tuple[Route, ...]:
@@ -138,16 +138,54 @@ def _dead_letters() -> tuple[Route, ...]:
 
 def _secrets() -> tuple[Route, ...]:
     return (
-        Route("GET", "/v1/secrets", secrets.list_, ADMINISTER, (200,), "List signing secrets"),
+        Route("GET", "/v1/secrets", secrets.list_, ADMINISTER, (200, 422), "List signing secrets"),
         Route(
             "POST",
             "/v1/secrets",
             secrets.create,
             ADMINISTER,
-            (201, 409),
+            (201, 409, 422),
             "Make a signing secret; it is shown once",
             model=Empty,
             size="body",
             writes=True,
         ),
+        Route(
+            "POST",
+            "/v1/secrets/rotate",
+            secrets.rotate,
+            ADMINISTER,
+            (201, 409, 422),
+            "Make a signing secret and let the others sign beside it for a time",
+            model=Rotation,
+            size="body",
+            writes=True,
+        ),
+        Route(
+            "DELETE",
+            "/v1/secrets/{id}",
+            secrets.retire,
+            ADMINISTER,
+            (204, 404, 409),
+            "Let a signing secret sign no more",
+            writes=True,
+        ),
+    )
+
+
+def _keys() -> tuple[Route, ...]:
+    return (
+        Route("GET", "/v1/keys", keys.list_, ADMINISTER, (200, 422), "List API keys"),
+        Route(
+            "POST",
+            "/v1/keys",
+            keys.create,
+            ADMINISTER,
+            (201, 403, 409, 422),
+            "Make an API key; its secret is shown once",
+            model=KeyRequest,
+            size="body",
+            writes=True,
+        ),
+        Route("DELETE", "/v1/keys/{id}", keys.revoke, ADMINISTER, (204, 404, 409), "Revoke an API key", writes=True),
     )

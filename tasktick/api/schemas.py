@@ -103,6 +103,22 @@ class TaskBatch(Request):
     tasks: list[Raw]
 
 
+class KeyRequest(Request):
+    """An API key to make."""
+
+    role: Literal["viewer", "submitter", "manager", "operator"]
+    name: str | None = None
+    tenant: str | None = None
+    expires_at: Instant | None = None
+    expires_in: Duration | None = None
+
+
+class Rotation(Request):
+    """A new signing secret, and how long those before it go on."""
+
+    retire_after: Duration | None = None
+
+
 class Replay(Request):
     """A dead letter to try again."""
 

@@ -9,9 +9,7 @@ from tests.style.tree import Source
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 # They say that something was put where it was handy, not what it is.
-EMPTY_NAMES = frozenset(
-    {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utilities", "utils"}
-)
+EMPTY_NAMES = frozenset({"common", "helper", "helpers", "manager", "managers", "misc", "util", "utilities", "utils"})
 EMPTY_CLASS_ENDINGS = ("Helper", "Helpers", "Manager", "Util", "Utils")
 EVENT_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 LOG_METHODS = frozenset({"critical", "debug", "error", "exception", "info", "warn", "warning"})
@@ -64,9 +62,7 @@ def busy_packages(sources: Iterable[Source]) -> list[str]:
         rest = source.tree.body[1:]
         if source.module == "tasktick":
             rest = [statement for statement in rest if not _is_version(statement)]
-        complaints += [
-            f"{source.path}:{statement.lineno}: only a docstring stands here" for statement in rest
-        ]
+        complaints += [f"{source.path}:{statement.lineno}: only a docstring stands here" for statement in rest]
     return complaints
 
 
@@ -80,9 +76,7 @@ def missing_packages(sources: Iterable[Source]) -> list[str]:
     """Every folder of modules is a package, with its docstring."""
     paths = {source.path for source in sources}
     folders = {path.rpartition("/")[0] for path in paths}
-    return [
-        f"{folder}: has no __init__.py" for folder in sorted(folders) if f"{folder}/__init__.py" not in paths
-    ]
+    return [f"{folder}: has no __init__.py" for folder in sorted(folders) if f"{folder}/__init__.py" not in paths]
 
 
 def dead_modules(sources: Iterable[Source], entries: Iterable[str]) -> list[str]:

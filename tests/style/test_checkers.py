@@ -113,9 +113,7 @@ def _sql(text: str, path: str) -> Source:
 def test_malformed_headers() -> None:
     for header in ("--name: task_get", "-- Name: task_get", "-- name: task-get", "-- name: task_get -- one"):
         assert queries.malformed([_sql(f"{header}\nSELECT 1;\n", "sqlite/tasks.sql")])
-    assert not queries.malformed(
-        [_sql("-- the name of a task\n-- name: task_get\nSELECT 1;\n", "sqlite/tasks.sql")]
-    )
+    assert not queries.malformed([_sql("-- the name of a task\n-- name: task_get\nSELECT 1;\n", "sqlite/tasks.sql")])
 
 
 def test_misnamed_queries() -> None:

@@ -70,9 +70,7 @@ def texts() -> tuple[Source, ...]:
     """Every file that a person wrote and a person may read."""
     top = sorted(path for path in ROOT.iterdir() if path.is_file())
     below = [path for folder in TEXT_FOLDERS for path in _files(folder, "*")]
-    return tuple(
-        _read(path) for path in (*top, *below) if path.suffix in TEXT_SUFFIXES and path.name not in NOT_READ
-    )
+    return tuple(_read(path) for path in (*top, *below) if path.suffix in TEXT_SUFFIXES and path.name not in NOT_READ)
 
 
 @lru_cache

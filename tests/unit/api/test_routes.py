@@ -1,5 +1,7 @@
 """The table of routes: each is found, each is described, each that writes says so."""
 
+import re
+
 import pytest
 
 from tasktick.api.auth import FAILURES_MAX, Failures
@@ -13,10 +15,11 @@ ROUTES = table()
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_a_route_is_found_and_whole(route: Route) -> None:
-    found, parameters = Router(ROUTES).find(route.method, route.path.replace("{id}", "some%20thing"))
+    path = re.sub(r"\{\w+\}", "some%20thing", route.path)
+    found, parameters = Router(ROUTES).find(route.method, path)
 
     assert found is route
-    assert dict(parameters) == ({"id": "some thing"} if "{id}" in route.path else {})
+    assert dict(parameters) == dict.fromkeys(re.findall(r"\{(\w+)\}", route.path), "some thing")
     assert route.summary
     assert route.writes == (route.method != "GET")
     assert (route.model is None) == (route.size == "none")
