@@ -94,7 +94,10 @@ def store_path(config: "Config") -> Path:
     from tasktick.store.database import sqlite_path
 
     try:
-        return sqlite_path(config.store.url, Path(config.store.data))
+        path = sqlite_path(config.store.url, Path(config.store.data))
+        if os.path.isfile(path.parent):  # unlike Path's, it never raises
+            raise Misused(f"{path.parent} is a file, not a folder: name a folder with --data.")
+        return path
     except ConfigError as error:
         raise Misused(str(error)) from error
 
@@ -189,17 +192,13 @@ def check_config(file: Path) -> None:
       tasktick check-config /etc/tasktick.toml
     """
     from tasktick.config import Config
-    from tasktick.dispatch.guard import AddressPolicy
     from tasktick.store.database import sqlite_path
 
     config = load_config(file, failure=Failed)
     try:
         sqlite_path(config.store.url, Path(config.store.data))
-        AddressPolicy.of(config.dispatch.allow_networks, [])
     except ConfigError as error:
         raise Failed(str(error)) from error
-    except ValueError as error:
-        raise Failed(f"dispatch.allow_networks: {error}. Networks are written like 127.0.0.0/8.") from error
     changed = _changed(config, Config())
     click.echo(f"{file} is ok; {len(changed)} setting(s) are not the default.")
     for name, value in changed:
@@ -231,8 +230,6 @@ def migrate(file: Path | None, data: str | None, store_url: str | None, only_che
       tasktick migrate --data /var/lib/tasktick
     """
     path = store_path(load_config(file, {"store.data": data, "store.url": store_url}))
-    if not path.is_file():
-        raise Failed(f"There is no store at {path}. `tasktick serve` makes one, or name it with --data or --store.")
     steps = _steps(path, only_check=only_check)
     if not steps:
         click.echo(f"{path} is up to date.")
@@ -247,10 +244,11 @@ def migrate(file: Path | None, data: str | None, store_url: str | None, only_che
 def _steps(path: Path, *, only_check: bool) -> "list[Migration]":
     from tasktick.store import migrate as migrations
     from tasktick.store.connect import DatabaseError, raw_connection
-    from tasktick.store.database import lock_file
+    from tasktick.store.database import advice_on, flag_of, lock_file, may_write, require_file
     from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS
 
     try:
+        require_file(path)
         if only_check:
             raw = raw_connection(path, READER_PRAGMAS, read_only=True)
             try:
@@ -265,8 +263,12 @@ def _steps(path: Path, *, only_check: bool) -> "list[Migration]":
                 raw.close()
     except TaskTickError as error:
         raise Failed(str(error)) from error
+    except OSError as error:
+        raise Failed(f"The store {path} cannot be read: {error.strerror}.{advice_on(error)}") from error
     except DatabaseError as error:
-        raise Failed(f"The store {path} cannot be migrated: {error}. Run `tasktick store check`.") from error
+        check = f"Run `tasktick store check {flag_of(path)}`."
+        advice = check if may_write(path.parent) else "Run this as the daemon's user."
+        raise Failed(f"The store {path} cannot be migrated: {error}. {advice}") from error
 
 
 @cli.group()
@@ -296,11 +298,13 @@ def store_check(file: Path | None, data: str | None, store_url: str | None, full
         report = check(path, full=full)
     except TaskTickError as error:
         raise Failed(str(error)) from error
+    except OSError as error:
+        raise Failed(f"The store {path} cannot be read: {error.strerror or error}.") from error
     if output == "json":
         click.echo(msgspec.json.encode(report).decode())
     else:
         rows = [(one.name, "ok" if one.ok else "FAULT", one.detail) for one in report.checks]
-        render.table(("check", "result", "detail"), rows, whole=("check", "result"))
+        render.table(("check", "result", "detail"), rows, whole=("check", "result", "detail"))
         if not report.ok:
             render.say("This store is damaged. Stop TaskTick, keep a copy of the folder, and restore a backup.")
     click.get_current_context().exit(0 if report.ok else FAILED)

@@ -1,16 +1,17 @@
 """Settings: every limit with its unit last, from defaults, a TOML file, the environment and flags, in this order.
 
 `TASKTICK_STORE__URL` sets `[store] url`; a name that ends in `_FILE` gives the file that holds the value, and a
-file of that name in systemd's `$CREDENTIALS_DIRECTORY` does the same. A name that does not exist is an error
-that says where it stands.
+file of that name in systemd's `$CREDENTIALS_DIRECTORY` does the same. A name that does not exist, or a value
+that cannot be, is an error that says where it stands.
 """
 
 import re
 import tomllib
 from collections.abc import Mapping
-from ipaddress import ip_address
+from difflib import get_close_matches
+from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -22,11 +23,25 @@ CLIENT_VARIABLES = frozenset({"TASKTICK_URL", "TASKTICK_KEY", "TASKTICK_KEY_FILE
 
 
 # What bounds something, or says how often: zero would stop it, or spin.
-NEVER_ZERO = re.compile(r"_max(_bytes|_tasks)?$|_every_ms$|_timeout_ms$|_rows$|^horizon_ms$|^start_delay_ms$|_hours$")
+NEVER_ZERO = re.compile(r"_max(_bytes|_tasks)?$|_every_ms$|_timeout_ms$|_rows$|\.horizon_ms$|\.start_delay_ms$|_hours$")
 # The most of each unit. Beyond it a number is a slip, and one that no 64 bits hold would stop the process later.
 MOST = {"_ms": 366 * 86_400_000, "_days": 36_600, "_hours": 36_600 * 24, "_bytes": 1 << 30, "": 100_000_000}
 JSON_DEPTH_MOST = 500
-PORT = re.compile(r"[0-9]{1,5}")
+PORT = re.compile(r"[0-9]+", re.ASCII)
+PORT_MOST = 65_535
+SHOWN_CHARS_MAX = 60
+# What Kubernetes puts into the environment for a service that is called tasktick, or tasktick-store.
+OF_A_SERVICE = re.compile(r"(^|_)(service_host|service_port(_.*)?|port(_[0-9]+_(tcp|udp|sctp)(_.*)?)?)$")
+FLAGS = {
+    "node": "--node",
+    "server.listen": "--listen",
+    "server.public": "--public",
+    "store.url": "--store",
+    "store.data": "--data",
+    "dispatch.allow_networks": "--allow-network",
+    "log.format": "--log-format",
+    "log.level": "--log-level",
+}
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,24 +123,72 @@ class Config(Section, frozen=True):
     log: LogConfig = LogConfig()
 
 
+class Wrong(ConfigError):
+    """A setting that is wrong, before it is said where it stands."""
+
+    def __init__(self, name: str, fault: str, where: str = "") -> None:
+        super().__init__(f"{name}{where}: {fault}")
+        self.name = name
+        self.fault = fault
+
+
+class Layers:
+    """Settings as they were given, each later layer over the ones before, and where each stands."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self._origins: dict[str, str] = {}
+
+    def put(self, path: list[str], value: Any, origin: str) -> None:
+        """Set one; a table as a whole, from a file, part by part."""
+        if isinstance(value, dict):
+            for name, part in value.items():
+                self.put([*path, name], part, origin)
+            if value:
+                return
+        values = self.values
+        for name in path[:-1]:
+            values = values.setdefault(name, {})
+            if not isinstance(values, dict):
+                raise ConfigError(f"{'.'.join(path)} (from {origin}): {name} is a value, not a section.")
+        values[path[-1]] = value
+        self._origins[".".join(path)] = origin
+
+    def where(self, name: str) -> str:
+        """Where a setting, or a part of this section, stands."""
+        origin = self._origins.get(name) or next(
+            (origin for one, origin in self._origins.items() if one.startswith(f"{name}.")), None
+        )
+        return f" (from {origin})" if origin else ""
+
+    def value(self, name: str) -> Any:
+        """What was given."""
+        found: Any = self.values
+        for part in name.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+        return found
+
+
 def load(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Config:
     """Put the layers together and check them; `flags` are dotted names (`server.listen`), None means not given."""
-    values: dict[str, Any] = {}
+    layers = Layers()
     if file is not None:
-        values = _read_toml(file)
-    for name, value in _from_credentials(environment or {}):
-        _put(values, name, value)
-    for name, value in _from_environment(environment or {}):
-        _put(values, name, value)
+        for name, value in _read_toml(file).items():
+            layers.put([name], value, str(file))
+    for path, value, origin in [*_from_credentials(environment or {}), *_from_environment(environment or {})]:
+        layers.put(path, value, origin)
     for dotted, value in (flags or {}).items():
         if value is not None and value != ():
-            _put(values, dotted.split("."), value)
-    config = _convert(values)
-    check(config)
+            layers.put(dotted.split("."), value, FLAGS.get(dotted, dotted))
+    config = _convert(layers)
+    try:
+        check(config)
+    except Wrong as wrong:
+        raise Wrong(wrong.name, wrong.fault, layers.where(wrong.name)) from None
     return config
 
 
@@ -138,40 +201,61 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise ConfigError(f"The configuration {file} is not valid TOML: {error}.") from error
 
 
-def _from_environment(environment: Mapping[str, str]) -> list[tuple[list[str], Any]]:
-    found: list[tuple[list[str], Any]] = []
+Given = tuple[list[str], Any, str]
+
+
+def _from_environment(environment: Mapping[str, str]) -> list[Given]:
+    found: list[Given] = []
     for variable, value in sorted(environment.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in CLIENT_VARIABLES:
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
         if "__" not in name and name not in {"node", "node_file"}:
+            _refuse_near_miss(variable, name)
             continue
         text = value
         if name.endswith("_file"):
             name = name.removesuffix("_file")
             text = _read_secret(Path(value), variable)
         path = name.split("__")
-        found.append((path, _parse(path, text)))
+        found.append((path, _parse(path, text), variable))
     return found
 
 
-def _from_credentials(environment: Mapping[str, str]) -> list[tuple[list[str], Any]]:
+def _refuse_near_miss(variable: str, name: str) -> None:
+    """One underscore in place of two would set nothing and say nothing. What is no setting at all may be another's."""
+    if OF_A_SERVICE.search(name):
+        return
+    ending = "_file" if name.endswith("_file") else ""
+    slips: dict[str, str] = {}
+    for setting in names():
+        section, _, field = setting.rpartition(".")
+        slips |= {f"{section}_{field}": setting, field: setting} if section else {}
+    near = get_close_matches(name.removesuffix(ending), slips, n=1, cutoff=0.92)
+    if near:
+        meant = ENVIRONMENT_PREFIX + slips[near[0]].replace(".", "__").upper() + ending.upper()
+        raise ConfigError(f"{variable} sets nothing. If you mean {slips[near[0]]}, write {meant}; else rename it.")
+
+
+def _from_credentials(environment: Mapping[str, str]) -> list[Given]:
     folder = environment.get("CREDENTIALS_DIRECTORY")
     if folder is None or not Path(folder).is_dir():
         return []
-    found = []
+    found: list[Given] = []
     for file in sorted(Path(folder).iterdir()):
         if file.name.startswith(ENVIRONMENT_PREFIX):
             path = file.name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
-            found.append((path, _parse(path, _read_secret(file, file.name))))
+            found.append((path, _parse(path, _read_secret(file, file.name)), str(file)))
     return found
 
 
 def _read_secret(file: Path, variable: str) -> str:
     try:
         return file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{variable} names the file {file}, which cannot be read.") from error
+    except OSError as error:
+        raise ConfigError(f"{variable} names the file {file}, which cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{variable} names the file {file}, which cannot be read: it is no text.") from error
 
 
 def _parse(path: list[str], text: str) -> Any:
@@ -179,26 +263,58 @@ def _parse(path: list[str], text: str) -> Any:
     return tuple(part.strip() for part in text.split(",") if part.strip()) if path[-1] == "allow_networks" else text
 
 
-def _put(values: dict[str, Any], path: list[str], value: Any) -> None:
-    for name in path[:-1]:
-        values = values.setdefault(name, {})
-        if not isinstance(values, dict):
-            raise ConfigError(f"{'.'.join(path)}: {name} is a value, not a section.")
-    values[path[-1]] = value
+def names() -> list[str]:
+    """Every setting, as `section.name`."""
+    found: list[str] = []
+    for field in msgspec.structs.fields(Config):
+        if isinstance(field.type, type) and issubclass(field.type, Section):
+            found += [f"{field.name}.{one}" for one in field.type.__struct_fields__]
+        else:
+            found.append(field.name)
+    return found
 
 
-def _convert(values: dict[str, Any]) -> Config:
+def _convert(layers: Layers) -> Config:
     try:
-        return msgspec.convert(values, Config, strict=False)
+        return msgspec.convert(layers.values, Config, strict=False)
     except msgspec.ValidationError as error:
         match = re.search(r" - at `\$\.?(.*)`$", str(error))
         where = match[1] if match else ""
         what = str(error)[: match.start()] if match else str(error)
         unknown = re.search(r"unknown field `(.*)`", what)
         if unknown:
-            name = f"{where}.{unknown[1]}" if where else unknown[1]
-            raise ConfigError(f"There is no setting {name}; tasktick.toml.example lists them all.") from error
-        raise ConfigError(f"{where}: {what}.") from error
+            raise _unknown(layers, f"{where}.{unknown[1]}" if where else unknown[1]) from error
+        name = where.partition("[")[0]
+        raise Wrong(name, _in_words(layers.value(name), name), layers.where(name)) from error
+
+
+def _unknown(layers: Layers, name: str) -> ConfigError:
+    near = get_close_matches(name, names(), n=1)
+    advice = f"did you mean {near[0]}?" if near else "tasktick.toml.example lists them all."
+    return ConfigError(f"There is no setting {name}{layers.where(name)}; {advice}")
+
+
+def _in_words(value: Any, name: str) -> str:
+    """What is wrong with a value of the wrong type."""
+    section, _, field = name.rpartition(".")
+    kind: Any = Config
+    for part in (section, field) if section else (field,):
+        kind = next(one.type for one in msgspec.structs.fields(kind) if one.name == part)
+    if isinstance(kind, type) and issubclass(kind, Section):
+        return "this is a section, and has no value of its own."
+    said = repr(value) if not isinstance(value, list | tuple | dict) else "this"
+    said = said if len(said) <= SHOWN_CHARS_MAX else f"{said[:SHOWN_CHARS_MAX]}…"
+    choices = [word for one in (kind, *get_args(kind)) for word in get_args(one) if isinstance(word, str)]
+    if choices:
+        return f"{said} is not one of {', '.join(dict.fromkeys(choices))}."
+    return f"{said} is {NO_SUCH.get(kind, 'not a text')}."
+
+
+NO_SUCH: Mapping[Any, str] = {
+    int: "not a whole number",
+    bool: "neither true nor false",
+    tuple[str, ...]: 'not a list of texts, such as ["127.0.0.0/8"]',
+}
 
 
 def check(config: Config) -> None:
@@ -209,27 +325,47 @@ def check(config: Config) -> None:
             continue
         for name in section.__struct_fields__:
             value = getattr(section, name)
-            if isinstance(value, int) and not isinstance(value, bool) and value < 0:
-                raise ConfigError(f"{section_name}.{name}: {value} is below zero.")
-            if value == 0 and type(value) is int and NEVER_ZERO.search(name):
-                raise ConfigError(f"{section_name}.{name}: must be at least 1.")
-            most = next(most for unit, most in MOST.items() if name.endswith(unit))
-            if isinstance(value, int) and value > most:
-                raise ConfigError(f"{section_name}.{name}: must be at most {most}.")
+            if isinstance(value, int) and not isinstance(value, bool):
+                _check_number(f"{section_name}.{name}", value)
     if config.scheduler.early_ms > 20:
-        raise ConfigError("scheduler.early_ms: a task is claimed at most 20 ms ahead.")
+        raise Wrong("scheduler.early_ms", "a task is claimed at most 20 ms ahead.")
     if config.server.json_depth_max > JSON_DEPTH_MOST:
-        raise ConfigError(f"server.json_depth_max: must be at most {JSON_DEPTH_MOST}.")
+        raise Wrong("server.json_depth_max", f"must be at most {JSON_DEPTH_MOST}.")
+    check_networks(config)
     check_listen(config)
+
+
+def _check_number(name: str, value: int) -> None:
+    if value < 0:
+        raise Wrong(name, f"{value} is below zero.")
+    if value == 0 and NEVER_ZERO.search(name):
+        raise Wrong(name, "must be at least 1.")
+    most = next(most for unit, most in MOST.items() if name.endswith(unit))
+    if value > most:
+        raise Wrong(name, f"must be at most {most}.")
+
+
+def check_networks(config: Config) -> None:
+    """What tasks may call has to be networks."""
+    for text in config.dispatch.allow_networks:
+        try:
+            ip_network(text)
+        except ValueError:
+            try:
+                advice = f"its address has bits beyond its prefix: write {ip_network(text, strict=False)}."
+            except ValueError:
+                advice = "networks are written like 127.0.0.0/8."
+            raise Wrong("dispatch.allow_networks", f"{text!r} is not a network: {advice}") from None
 
 
 def check_listen(config: Config) -> None:
     """Beyond loopback only if the settings say so."""
     host, _ = host_and_port(config.server.listen)
     if not _is_loopback(host) and not config.server.public:
-        raise ConfigError(
-            f"server.listen: {config.server.listen} can be reached from other machines. "
-            "If that is meant, say --public (or server.public = true), and put TLS in front of it."
+        raise Wrong(
+            "server.listen",
+            f"{config.server.listen} can be reached from other machines. "
+            "If that is meant, say --public (or server.public = true), and put TLS in front of it.",
         )
 
 
@@ -245,6 +381,8 @@ def host_and_port(listen: str) -> tuple[str, int]:
     """`127.0.0.1:8080` or `[::1]:8080`, taken apart."""
     host, colon, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or PORT.fullmatch(port) is None or int(port) > 65_535:
-        raise ConfigError(f"server.listen: {listen!r} is not HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080.")
+    if not colon or not host or PORT.fullmatch(port) is None:
+        raise Wrong("server.listen", f"{listen!r} is not HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080.")
+    if len(port) > len(str(PORT_MOST)) or int(port) > PORT_MOST:
+        raise Wrong("server.listen", f"{listen!r} has no such port: a port is at most {PORT_MOST}.")
     return host, int(port)

@@ -1,12 +1,14 @@
 """Finds the server and its key, and sends: what every command of `ctl` begins with."""
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 import click
 import msgspec
@@ -23,6 +25,8 @@ KEY_FILE = "operator.key"
 # The daemon writes where it listens beside its key.
 ADDRESS_FILE = "address"
 KEY_CHARS_MAX = 4_096
+UNAUTHENTICATED = 401
+NAMED = re.compile(r"/v1/(tasks|dlq)/([^/?]+)")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -100,8 +104,8 @@ def locate(asked: Asked, environment: Mapping[str, str], folders: Iterable[Path]
         key, origin = _read_key(folder / KEY_FILE), str(folder / KEY_FILE)
     else:
         raise click.UsageError(
-            "No API key. Start `tasktick serve` and run this in the same folder, "
-            "or name one with --key-file or TASKTICK_KEY."
+            "No API key. Start `tasktick serve` and run this in the same folder, name the daemon's data folder "
+            "with --data, or name a key with --key-file or TASKTICK_KEY."
         )
     if not key.isascii() or not key.isprintable() or not key:
         raise click.UsageError(f"What {origin} holds is no API key.")
@@ -176,22 +180,24 @@ class Session:
 
     def send(self, request: Request) -> Answer:
         """Send it."""
-        with self._explained():
+        with self._explained(request):
             return self.client.send(request)
 
     def pages(self, request: Request) -> Iterator[Answer]:
         """Send it, and ask for every page that follows."""
-        with self._explained():
+        with self._explained(request):
             yield from self.client.pages(request)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, request: Request) -> Iterator[None]:
         """Add to a refusal what only this side knows."""
         try:
             yield
         except Problem as problem:
-            if problem.status == 401:
+            if problem.status == UNAUTHENTICATED:
                 problem.detail += f" The key came from {self.place.key_origin}."
+            elif problem.code == "not_found":
+                problem.detail += meant(request.path)
             raise
 
     def each(self, names: Iterable[str], build: Callable[[str], Request]) -> tuple[list[Answer], bool]:
@@ -204,6 +210,19 @@ class Session:
                 render.problem(problem, name)
                 done = False
         return answers, done
+
+
+def meant(path: str) -> str:
+    """What may have been meant by an id that is not there."""
+    found = NAMED.match(path)
+    if found is None:
+        return ""
+    noun, name = found[1], unquote(found[2])
+    if noun == "dlq":
+        return f" That is a task: tasktick ctl task show {name}" if name.startswith(("tsk_", "key:")) else ""
+    if name.startswith("dlq_"):
+        return f" That is a dead letter: tasktick ctl dlq show {name}"
+    return "" if name.startswith(("tsk_", "key:")) else f" Did you mean key:{name}?"
 
 
 def session() -> Session:

@@ -1,6 +1,6 @@
 """`ctl dlq`: what gave up, and what to do about it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -10,7 +10,8 @@ from tasktick.client.core import Request
 from tasktick.ctl import listing, render
 from tasktick.ctl.connect import new_key, server_options, session
 
-COLUMNS = ("id", "class", "final_error", "died_at", "attempts_count", "resolution", "name", "task_id")
+OPEN = ("id", "class", "error", "died_at", "name", "target")
+RESOLVED = ("id", "class", "error", "died_at", "resolution", "name", "task_id")
 NAMES = click.argument("names", metavar="ID...", nargs=-1, required=True)
 
 
@@ -41,13 +42,22 @@ def list_letters(class_: str | None, resolved: bool, **given: Any) -> None:
       tasktick ctl dlq list --queue mail --all -o json
     """
     asked = {**listing.query(given), "class": class_, "unresolved": False if resolved else None}
-    listing.show(core.list_dead_letters(asked), COLUMNS, _row, empty=_empty, every=given["every"])
+    columns = RESOLVED if resolved else OPEN
+    listing.show(
+        core.list_dead_letters(asked),
+        columns,
+        lambda letter: _row(letter, columns),
+        empty=_empty,
+        every=given["every"],
+        whole=("id", "class", "resolution"),
+    )
 
 
-def _row(letter: dict[str, Any]) -> list[Any]:
-    shown = {**letter, "name": (letter.get("task") or {}).get("name")}
-    shown["final_error"] = (letter.get("final_error") or {}).get("code")
-    return [shown.get(column) for column in COLUMNS]
+def _row(letter: dict[str, Any], columns: Sequence[str]) -> list[Any]:
+    task = letter.get("task") or {}
+    shown = {**letter, "name": listing.key_or_name(task), "target": (task.get("target") or {}).get("url")}
+    shown["error"] = (letter.get("final_error") or {}).get("code")
+    return [shown.get(column) for column in columns]
 
 
 def _empty(filtered: bool) -> str:

@@ -59,6 +59,11 @@ def query(given: dict[str, Any]) -> dict[str, Any]:
     return asked
 
 
+def key_or_name(task: dict[str, Any]) -> Any:
+    """What a person calls a task: its key, by which it can be asked for, else its name."""
+    return task.get("key") or task.get("name")
+
+
 def show(
     request: Request,
     columns: Sequence[str],
@@ -66,6 +71,7 @@ def show(
     *,
     empty: Callable[[bool], str],
     every: bool,
+    whole: Sequence[str] = render.WHOLE,
 ) -> None:
     """Print a page, or every page; an empty list says what to do next."""
     connected = session()
@@ -77,7 +83,7 @@ def show(
         if connected.as_json:
             render.document(answer)
         elif rows:
-            render.table(columns, [row(one) for one in rows])
+            render.table(columns, [row(one) for one in rows], whole=whole)
         cursor = page.get("next_cursor")
         if not every:
             break
@@ -95,7 +101,7 @@ def show_attempts(attempts: list[dict[str, Any]]) -> None:
     if not attempts:
         render.say("No attempt has ended yet.")
         return
-    render.table(ATTEMPT_COLUMNS, [[_attempt(one, column) for column in ATTEMPT_COLUMNS] for one in attempts], whole=())
+    render.table(ATTEMPT_COLUMNS, [[_attempt(one, column) for column in ATTEMPT_COLUMNS] for one in attempts])
 
 
 def _attempt(attempt: dict[str, Any], column: str) -> Any:

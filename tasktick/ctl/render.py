@@ -2,11 +2,16 @@
 
 What a server says is data of strangers (a task's name, a receiver's answer). Control characters, and the
 characters that turn the direction of text, are shown as escapes and never reach the terminal.
+
+On a terminal a table has one line for each row: times are short and local, and what has no room ends in `…`, but
+ids, states and times. Piped, every cell is whole, and times are as the API says them.
 """
 
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +21,7 @@ import msgspec
 from tasktick.client.core import Answer, Problem
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
 # C0, DEL, C1, line and paragraph separators, marks that turn the direction of text, lone surrogates.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -25,6 +30,12 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\
 _WIDTH_PIPED = 100_000
 # A terminal that is narrower wraps lines itself; cut to it, ids and states would be gone.
 _WIDTH_LEAST = 70
+_WIDE = 100
+# What a cell that is cut keeps at least.
+_CELL_LEAST = 6
+_SCHEME = re.compile(r"^https?://")
+WHOLE = ("id", "state", "attempt", "tries")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
 NOTHING = "-"
 STYLES = {
     "succeeded": "green",
@@ -61,20 +72,53 @@ def word(value: Any) -> str:
             return clean(str(value))
 
 
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Sequence[str] = ("id", "state", "attempt")
-) -> None:
-    """Print rows; columns in `whole` are never broken, so that an id can be copied."""
+def short_time(text: str, now: time.struct_time) -> str:
+    """A time of the API in the local zone: its time if that is today, else its day too, or its year."""
+    local = datetime.fromisoformat(text).astimezone()
+    if (local.year, local.month, local.day) == (now.tm_year, now.tm_mon, now.tm_mday):
+        return local.strftime("%H:%M:%S")
+    return local.strftime("%m-%d %H:%M" if local.year == now.tm_year else "%Y-%m-%d")
+
+
+def widths(naturals: Sequence[int], fixed: Sequence[bool], room: int) -> list[int]:
+    """How wide each column is: a fixed one as it needs, the others as they need or their share of what is left."""
+    found = list(naturals)
+    left = room - sum(width for width, is_fixed in zip(naturals, fixed, strict=True) if is_fixed)
+    flexible = sorted((width, at) for at, width in enumerate(naturals) if not fixed[at])
+    for done, (width, at) in enumerate(flexible):
+        share = left // (len(flexible) - done)
+        found[at] = min(width, max(share, _CELL_LEAST))
+        left -= found[at]
+    return found
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Sequence[str] = WHOLE) -> None:
+    """Print rows, one a line; columns in `whole`, and times, are never cut, so that an id can be copied."""
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    printed = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        printed.add_column(column.upper(), no_wrap=column in whole, overflow="fold")
-    for row in rows:
-        words = [word(value) for value in row]
-        printed.add_row(*(Text(one, style=STYLES.get(one, "")) for one in words))
-    _print(printed)
+    on_terminal = sys.stdout.isatty()
+    now = time.localtime()
+    words = [[word(value) for value in row] for row in rows]
+    timed = [all(_TIME.fullmatch(row[at]) or row[at] == NOTHING for row in words) for at in range(len(columns))]
+    if on_terminal:
+        words = [[short_time(one, now) if _TIME.fullmatch(one) else one for one in row] for row in words]
+    naturals = [max(map(cell_len, [column, *(row[at] for row in words)])) for at, column in enumerate(columns)]
+    width = max(_console(StringIO()).width, _WIDTH_LEAST)
+    gap = 2 if width >= _WIDE else 1
+    fixed = [column in whole or is_time for column, is_time in zip(columns, timed, strict=True)]
+    printed = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    room = widths(naturals, fixed, width - gap * (len(columns) - 1))
+    for column, cells in zip(columns, room, strict=True):
+        printed.add_column(column.upper(), no_wrap=True, overflow="ellipsis", width=cells)
+    for row in words:
+        fitted = [
+            one if cell_len(one) <= cells else _SCHEME.sub("", one, 1) for one, cells in zip(row, room, strict=True)
+        ]
+        printed.add_row(*(Text(one, style=STYLES.get(one, "")) for one in fitted))
+    # What cannot be cut may need more than there is: the terminal wraps it, nothing is lost.
+    _print(printed, sum(naturals) + gap * len(columns))
 
 
 def record(pairs: Iterable[tuple[str, Any]], *, depth: int = 1) -> None:
@@ -100,16 +144,18 @@ def _parts(pairs: Iterable[tuple[str, Any]], depth: int) -> Iterator[tuple[str, 
             yield name, value
 
 
-def _print(printed: "RenderableType") -> None:
-    """As wide as the terminal; piped, as wide as it needs and without styles."""
+def _console(out: StringIO) -> "Console":
     from rich.console import Console
 
     on_terminal = sys.stdout.isatty()
+    return Console(file=out, force_terminal=on_terminal, width=None if on_terminal else _WIDTH_PIPED, highlight=False)
+
+
+def _print(printed: "RenderableType", least: int = 0) -> None:
+    """As wide as the terminal; piped, as wide as it needs and without styles."""
     out = StringIO()
-    console = Console(
-        file=out, force_terminal=on_terminal, width=None if on_terminal else _WIDTH_PIPED, highlight=False
-    )
-    console.width = max(console.width, _WIDTH_LEAST)
+    console = _console(out)
+    console.width = max(console.width, _WIDTH_LEAST, least)
     console.print(printed)
     for line in out.getvalue().splitlines():
         click.echo(line.rstrip())
@@ -130,9 +176,15 @@ def say(text: str) -> None:
 
 def problem(refusal: Problem, about: str | None = None) -> None:
     """Say why the server refused, which fields are at fault, and by what to find it in the log."""
+    said, faults = refusal.detail, refusal.faults
+    first = faults[0].detail if faults else ""
+    if first and said.endswith(first):  # the summary of a refusal quotes its first fault, which is said in any case
+        said = said.removesuffix(first).removesuffix("The first: ").rstrip()
+        if not said and len(faults) == 1:
+            said, faults = f"{faults[0].pointer}: {first}", ()
     prefix = f"{clean(about)}: " if about else ""
-    say(f"Error: {prefix}{clean(refusal.detail)} ({clean(refusal.code)})")
-    for fault in refusal.faults:
+    say(f"Error: {prefix}{clean(said)} ({clean(refusal.code)})")
+    for fault in faults:
         say(f"  {clean(fault.pointer)}: {clean(fault.detail)}")
     if refusal.retry_after:
         say(f"  Try again in {clean(refusal.retry_after)} s.")

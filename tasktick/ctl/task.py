@@ -11,7 +11,7 @@ from tasktick.ctl import listing, render
 from tasktick.ctl.connect import new_key, server_options, session
 from tasktick.ctl.task_add import add
 
-COLUMNS = ("id", "state", "attempt", "due_at", "name", "target")
+COLUMNS = ("id", "state", "tries", "due_at", "name", "target")
 FIRST_FIELDS = ("id", "key", "name", "type", "state", "reason", "error", "attempt", "max_attempts", "run_at", "due_at")
 NAMES = click.argument("names", metavar="ID...", nargs=-1, required=True)
 
@@ -52,9 +52,8 @@ def list_tasks(state: tuple[str, ...], text: str | None, sla_met: bool | None, *
 
 
 def _row(task: dict[str, Any]) -> list[Any]:
-    target = task.get("target")
-    shown = {**task, "name": task.get("name") or task.get("key"), "target": (target or {}).get("url")}
-    shown["attempt"] = f"{task.get('attempt')}/{task.get('max_attempts')}"
+    shown = {**task, "name": listing.key_or_name(task), "target": (task.get("target") or {}).get("url")}
+    shown["tries"] = f"{task.get('attempt')}/{task.get('max_attempts')}"
     return [shown.get(column) for column in COLUMNS]
 
 
@@ -106,7 +105,7 @@ def _act(action: str, names: tuple[str, ...]) -> None:
 
 def _moved(answer: Answer) -> list[Any]:
     task = answer.json() or {}
-    return [task.get(field) for field in ("id", "state", "due_at", "name")]
+    return [*(task.get(field) for field in ("id", "state", "due_at")), listing.key_or_name(task)]
 
 
 @group.command()
@@ -185,8 +184,10 @@ def delete(names: tuple[str, ...], yes: bool) -> None:
     Example:
       tasktick ctl task delete key:invoice-771 --yes
     """
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("This removes tasks and their history, and there is nobody to ask: say --yes.")
     connected = session()
-    if not yes and sys.stdin.isatty():
+    if not yes:
         click.confirm(f"Remove {len(names)} task(s) and their history?", abort=True, err=True)
     answers, done = connected.each(names, core.delete_task)
     if not connected.as_json:

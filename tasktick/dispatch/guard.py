@@ -35,6 +35,8 @@ Endpoint: TypeAlias = tuple[Address, int]
 URL_CHARS_MAX = 2_048
 HOST_CHARS_MAX = 253
 PORT_MAX = 65_535
+PORT_DIGITS_MAX = 5
+PORT_FAULT = f"The URL's port must be from 1 to {PORT_MAX}."
 
 _FORBIDDEN_RANGES: tuple[tuple[str, str], ...] = (
     ("0.0.0.0/8", "this host"),
@@ -88,7 +90,7 @@ _UNSAFE = re.compile(
     "[\\x00-\\x20\\x7f-\\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff\ud800-\udfff\\\\]"
 )
 _SHAPE = re.compile(r"(?:http|https)://([^/?#]*)", re.IGNORECASE)
-_AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^:\[\]@%]+)(?::[0-9]{1,5})?")
+_AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^:\[\]@%]+)(?::([0-9]+))?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
@@ -187,7 +189,7 @@ def judge_url(url: str, policy: AddressPolicy) -> ParsedTarget:
     parsed, bracketed = _parse(url)
     host, port = parsed.raw_host or "", parsed.port or 0
     if not 1 <= port <= PORT_MAX:
-        raise TargetRefused("validation_failed", f"The URL's port must be from 1 to {PORT_MAX}.")
+        raise TargetRefused("validation_failed", PORT_FAULT)
     address = _literal(host, bracketed=bracketed)
     if address is None:
         _judge_name(host, policy)
@@ -212,10 +214,7 @@ def _parse(url: str) -> tuple[URL, bool]:
     if shape is None:
         raise TargetRefused("validation_failed", "A URL begins with http:// or https:// and a host.")
     authority = shape[1]
-    if "@" in authority:
-        raise TargetRefused("validation_failed", "A URL carries no user or password; use a header.")
-    if _AUTHORITY.fullmatch(authority) is None:
-        raise TargetRefused("validation_failed", "The URL's host or port is malformed.")
+    _check_authority(authority)
     if "#" in url:
         raise TargetRefused("validation_failed", "A URL has no fragment: it would never be sent.")
     try:
@@ -227,6 +226,16 @@ def _parse(url: str) -> tuple[URL, bool]:
     if len(str(parsed)) > URL_CHARS_MAX:
         raise TargetRefused("validation_failed", f"A URL has at most {URL_CHARS_MAX} characters once encoded.")
     return parsed, authority.startswith("[")
+
+
+def _check_authority(authority: str) -> None:
+    if "@" in authority:
+        raise TargetRefused("validation_failed", "A URL carries no user or password; use a header.")
+    parts = _AUTHORITY.fullmatch(authority)
+    if parts is None:
+        raise TargetRefused("validation_failed", "The URL's host or port is malformed.")
+    if parts[1] is not None and (len(parts[1]) > PORT_DIGITS_MAX or int(parts[1]) > PORT_MAX):
+        raise TargetRefused("validation_failed", PORT_FAULT)  # yarl would only say that it cannot read it
 
 
 def _literal(host: str, *, bracketed: bool) -> Address | None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tasktick.errors import IllegalTransition
-from tasktick.model.state import TERMINAL, Event, State, after
+from tasktick.model.state import TERMINAL, Event, State, advice, after
 from tasktick.model.task import TaskState
 
 
@@ -104,8 +104,9 @@ def retry(task: TaskState, now: int) -> Change:
         return reopen(task, now)
     if task.state is State.RETRYING:
         return run_now(task, now)
-    words = ", ".join(sorted(state.word for state in RETRYABLE | {State.RETRYING}))
-    raise IllegalTransition(f"A task that is {task.state.word} cannot be retried: it must be one of {words}.")
+    raise IllegalTransition(
+        f"A task that is {task.state.word} cannot be retried.{advice(RETRYABLE | {State.RETRYING})}"
+    )
 
 
 ACTIONS: dict[str, Callable[[TaskState, int], Change]] = {

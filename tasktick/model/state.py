@@ -79,17 +79,46 @@ TRANSITIONS: dict[Event, tuple[frozenset[State], State]] = {
     Event.REOPEN: (TERMINAL, S.SCHEDULED),
 }
 
+# What this version brings no task into: they stand in the table for what is to come, and are advised to nobody.
+NOT_YET = frozenset({S.BLOCKED, S.AWAITING, S.SKIPPED, S.MISSED})
+DONE: dict[Event, str] = {
+    Event.UNBLOCK: "be released",
+    Event.CLAIM: "be started",
+    Event.SUCCEED: "succeed",
+    Event.RETRY_LATER: "be tried again",
+    Event.DIE: "give up",
+    Event.RELEASE: "be put back",
+    Event.AWAIT: "wait for its completion",
+    Event.PAUSE: "be paused",
+    Event.RESUME: "be resumed",
+    Event.CANCEL: "be cancelled",
+    Event.CANCEL_RUNNING: "be stopped",
+    Event.EXPIRE: "expire",
+    Event.SKIP: "be skipped",
+    Event.CHANGE: "be changed",
+    Event.RUN_NOW: "be run now",
+    Event.REOPEN: "be started anew",
+}
+
 
 def after(event: Event, state: State) -> State:
     """The state that follows, or `IllegalTransition`. A change leaves a task in the state it was in."""
     before, result = TRANSITIONS[event]
     if state not in before:
-        allowed = ", ".join(sorted(one.word for one in before - {S.READY}))
-        what = event.value.replace("_", " ")
-        raise IllegalTransition(f"A task that is {state.word} cannot {what}: it must be {allowed}.")
+        # A running one is asked to stop, which is an event of its own.
+        possible = before | {S.RUNNING} if event is Event.CANCEL else before
+        raise IllegalTransition(f"A task that is {state.word} cannot {DONE[event]}.{advice(possible)}")
     if event is Event.CHANGE:
         return S.SCHEDULED if state is S.READY else state
     return result
+
+
+def advice(states: frozenset[State]) -> str:
+    """In which states something would be possible, of those that a task can come into."""
+    words = sorted(one.word for one in states - NOT_YET)
+    if not words:
+        return ""
+    return f" Only one that is {' or '.join(filter(None, [', '.join(words[:-1]), words[-1]]))} can."
 
 
 def stored_before(event: Event) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.model.state import STORED
 from tasktick.store import counts, migrate
 from tasktick.store.connect import SQLITE_VERSION_TEXT, DatabaseError, RawConnection, raw_connection
+from tasktick.store.database import may_write, require_file
 from tasktick.store.protocol import Transaction
 from tasktick.store.sqlite import READER_PRAGMAS, SqliteTransaction, read_with, step
 
@@ -82,16 +83,22 @@ RULES = (
 
 def check(path: Path, *, full: bool = False) -> Report:
     """Look at everything. `full` also compares every index with its table, which reads the file many times over."""
-    if not path.is_file():
-        raise StoreError(f"There is no store at {path}. Name its folder with --data, or its file with --store.")
+    require_file(path)
     try:
         raw = raw_connection(path, READER_PRAGMAS, read_only=True)
     except DatabaseError as error:
-        return _report(path, [Check("pages", ok=False, detail=f"it cannot be opened: {error}")])
+        return _judged(path, [Check("pages", ok=False, detail=f"it cannot be opened: {error}")])
     try:
-        return _report(path, [_tried(name, raw, look) for name, look in _looks(full=full)])
+        return _judged(path, [_tried(name, raw, look) for name, look in _looks(full=full)])
     finally:
         raw.close()
+
+
+def _judged(path: Path, checks: list[Check]) -> Report:
+    """A store of which nothing can be read, by one who may not write beside it, is not damaged: SQLite needs that."""
+    if not any(one.ok for one in checks) and not may_write(path.parent):
+        raise StoreError(f"The store {path} cannot be read with these rights. Run this as the daemon's user.")
+    return _report(path, checks)
 
 
 def _report(path: Path, checks: list[Check]) -> Report:

@@ -5,9 +5,12 @@ daemon out, and is the proof that every incarnation which the file remembers is 
 writes; two read, so that a long listing does not stand in the way of what is due.
 """
 
+import errno
 import fcntl
 import os
+import shlex
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -161,13 +164,18 @@ def _make_private(path: Path) -> None:
 
 def _cannot_open(path: Path, error: DatabaseError | OSError) -> StoreError:
     ours = known(error)
-    if isinstance(ours, StoreFull | StoreCorrupt):
-        return ours
     reason = error.strerror if isinstance(error, OSError) else error
+    if isinstance(ours, StoreCorrupt):
+        return StoreCorrupt(f"The store {path} is damaged: {reason}. Run `tasktick store check {flag_of(path)}`.")
     free = _free_bytes(path.parent)
-    if free is not None and free < ROOM_BYTES:  # SQLite says "disk I/O error" where its shared memory finds no room
+    # SQLite says "disk I/O error" where its shared memory finds no room.
+    if isinstance(ours, StoreFull) or _is_full(error) or (free is not None and free < ROOM_BYTES):
         return StoreFull(f"The store {path} cannot be opened: its disk is full ({reason}). Make room and start again.")
     return StoreError(f"The store {path} cannot be opened: {reason}. Check the file, its folder and their rights.")
+
+
+def _is_full(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def _free_bytes(folder: Path) -> int | None:
@@ -185,23 +193,67 @@ def sqlite_path(url: str | None, data: Path) -> Path:
         raise ConfigError("store.url: this version keeps its tasks in SQLite; PostgreSQL is not there yet.")
     if not url.startswith(URL_START) or len(url) == len(URL_START):
         raise ConfigError(
-            f"store.url: {url!r} is neither sqlite:///relative.db (from the working folder) nor sqlite:////absolute.db."
+            # The URL of another database may hold its password: it is not shown.
+            "store.url: this is neither sqlite:///relative.db (from the working folder) nor sqlite:////absolute.db."
         )
     return Path(url.removeprefix(URL_START))
+
+
+def flag_of(path: Path) -> str:
+    """How a command line names this store."""
+    if path.name == FILE_NAME:
+        return f"--data {shlex.quote(str(path.parent))}"
+    return f"--store {shlex.quote(URL_START + str(path))}"
+
+
+def require_file(path: Path) -> None:
+    """Raise unless there is a store that this user may read. It is not opened: that would drop locks on it."""
+    try:
+        there = stat.S_ISREG(path.stat().st_mode)
+        if there and not _may(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except FileNotFoundError:
+        there = False
+    except OSError as error:
+        raise StoreError(f"The store {path} cannot be read: {error.strerror}.{advice_on(error)}") from error
+    if not there:
+        raise StoreError(
+            f"There is no store at {path}. `tasktick serve` makes one, or name its folder with --data, "
+            "or its file with --store."
+        )
+
+
+def may_write(folder: Path) -> bool:
+    """Whether this user may make files there, as SQLite does even to read."""
+    return _may(folder, os.W_OK | os.X_OK)
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+def advice_on(error: OSError) -> str:
+    """What to do about it, where that is known."""
+    match error:
+        case PermissionError():
+            return " Run this as the daemon's user."
+        case FileExistsError() | NotADirectoryError():
+            return " What --data names must be a folder."
+        case _:
+            return ""
 
 
 def lock_file(path: Path) -> IO[str]:
     """Take the lock that one process has at a time, or say who has it."""
     try:
         path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        file = os.fdopen(os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE), "r+")
     except OSError as error:
-        raise StoreError(
-            f"The store {path} cannot be opened: {error.strerror}. Check the folder and its rights."
-        ) from error
-    file = os.fdopen(descriptor, "r+")
+        raise _cannot_lock(path, error) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), f"{os.getpid()}\n".encode())  # past the buffer, which would try again when it is closed
     except BlockingIOError as error:
         holder = file.read().strip() or "unknown"
         file.close()
@@ -209,11 +261,17 @@ def lock_file(path: Path) -> IO[str]:
             f"The store {path} is in use by another TaskTick (process {holder}). "
             "Stop that one first, or choose another folder with --data."
         ) from error
-    file.seek(0)
-    file.truncate()
-    file.write(f"{os.getpid()}\n")
-    file.flush()
+    except OSError as error:
+        file.close()
+        raise _cannot_lock(path, error) from error
     return file
+
+
+def _cannot_lock(path: Path, error: OSError) -> StoreError:
+    if _is_full(error):
+        return _cannot_open(path, error)
+    advice = advice_on(error) or " Check the folder and its rights."
+    return StoreError(f"The store {path} cannot be opened: {error.strerror}.{advice}")
 
 
 def _warn_of_old_sqlite() -> None:

@@ -266,7 +266,7 @@ async def test_an_action_that_its_state_forbids(served: Served, word: str, statu
     assert answer.status == status
     if status == 409:
         assert answer.code == "state_conflict"
-        assert "must be" in answer.json["detail"]
+        assert "Only one that is" in answer.json["detail"]
 
 
 async def test_an_action_takes_an_empty_body(served: Served) -> None:

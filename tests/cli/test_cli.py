@@ -62,6 +62,8 @@ def test_version() -> None:
         (["--listen", "[::]:8080"], "--public"),
         (["--listen", "127.example.org:8080"], "--public"),
         (["--listen", "8080"], "is not HOST:PORT"),
+        (["--listen", "127.0.0.1:99999"], "a port is at most 65535"),
+        (["--allow-network", "nonsense"], "'nonsense' is not a network"),
         (["--config", "nowhere.toml"], "does not exist"),
         (["--log-level", "loud"], "is not one of"),
     ],
@@ -155,7 +157,7 @@ def test_migrate_refuses(empty_folder: Path) -> None:
     damage(path, "UPDATE schema_history SET min_reader = 9999")
     assert "Install a newer TaskTick" in run("migrate", "--store", store).stderr
     path.write_bytes(b"no database at all" * 100)
-    assert "Run `tasktick store check`" in run("migrate", "--store", store).stderr
+    assert f"Run `tasktick store check --store {store}`" in run("migrate", "--store", store).stderr
 
 
 def test_store_check(empty_folder: Path) -> None:

@@ -66,23 +66,36 @@ def test_flags_that_were_not_given_do_not_win(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[scheduler]\nearly = 1\n", r"no setting scheduler\.early;"),
-        ("[nothing]\nx = 1\n", "no setting nothing;"),
-        ("[scheduler]\nnear_ms = 'soon'\n", r"scheduler\.near_ms: Expected `int`"),
-        ("server = 1\n", "server: Expected `object`"),
-        ("[log]\nlevel = 'loud'\n", r"log\.level: Invalid enum value 'loud'"),
-        ("[scheduler]\nnear_ms = -1\n", r"scheduler\.near_ms: -1 is below zero"),
-        ("[scheduler]\nready_max = 0\n", r"scheduler\.ready_max: must be at least 1"),
-        ("[server]\nbody_max_bytes = 0\n", r"server\.body_max_bytes: must be at least 1"),
-        ("[scheduler]\nsweep_every_ms = 0\n", r"scheduler\.sweep_every_ms: must be at least 1"),
-        ("[store]\nretention_batch_rows = 0\n", r"store\.retention_batch_rows: must be at least 1"),
-        ("[store]\nidempotency_hours = 0\n", r"store\.idempotency_hours: must be at least 1"),
-        ("[store]\nretention_days = 99999999999999\n", r"store\.retention_days: must be at most 36600"),
-        ("[scheduler]\nhorizon_ms = 99999999999999999999\n", r"scheduler\.horizon_ms: must be at most"),
-        ("[server]\nheaders_max_bytes = 99999999999999999999\n", r"server\.headers_max_bytes: must be at most"),
-        ("[server]\njson_depth_max = 501\n", r"server\.json_depth_max: must be at most 500"),
-        ("[dispatch]\nstart_delay_ms = 0\n", r"dispatch\.start_delay_ms: must be at least 1"),
-        ("[scheduler]\nearly_ms = 21\n", r"scheduler\.early_ms: .* at most 20 ms"),
+        (
+            "[scheduler]\nearly = 1\n",
+            r"no setting scheduler\.early \(from .*tasktick\.toml\); did you mean .*early_ms\?",
+        ),
+        ("[nothing]\nx = 1\n", r"no setting nothing \(from .*\); tasktick\.toml\.example lists"),
+        ("[sever]\n", r"no setting sever \(from "),
+        ("[scheduler]\nnear_ms = 'soon'\n", r"scheduler\.near_ms \(from .*tasktick\.toml\): 'soon' is not a whole"),
+        ("[server]\npublic = 'perhaps'\n", r"server\.public \(from .*\): 'perhaps' is neither true nor false"),
+        ("[dispatch]\nallow_networks = 3\n", r"allow_networks \(from .*\): 3 is not a list of texts"),
+        ("[dispatch]\nallow_networks = [3]\n", r"allow_networks \(from .*\): this is not a list of texts"),
+        ("node = 3\n", r"node \(from .*\): 3 is not a text"),
+        ("node = {a = 1}\n", r"node \(from .*\): this is not a text"),
+        ("server = 1\n", r"server \(from .*\): this is a section"),
+        ("[log]\nlevel = 'loud'\n", r"log\.level \(from .*\): 'loud' is not one of debug, info, warning, error"),
+        ("[log]\nformat = 'x'\n", r"log\.format \(from .*\): 'x' is not one of json, console"),
+        ("[scheduler]\nnear_ms = -1\n", r"scheduler\.near_ms.*: -1 is below zero"),
+        ("[scheduler]\nready_max = 0\n", r"scheduler\.ready_max.*: must be at least 1"),
+        ("[server]\nbody_max_bytes = 0\n", r"server\.body_max_bytes.*: must be at least 1"),
+        ("[scheduler]\nsweep_every_ms = 0\n", r"scheduler\.sweep_every_ms.*: must be at least 1"),
+        ("[store]\nretention_batch_rows = 0\n", r"store\.retention_batch_rows.*: must be at least 1"),
+        ("[store]\nidempotency_hours = 0\n", r"store\.idempotency_hours.*: must be at least 1"),
+        ("[store]\nretention_days = 99999999999999\n", r"store\.retention_days.*: must be at most 36600"),
+        ("[scheduler]\nhorizon_ms = 99999999999999999999\n", r"scheduler\.horizon_ms.*: must be at most"),
+        ("[server]\nheaders_max_bytes = 99999999999999999999\n", r"server\.headers_max_bytes.*: must be at most"),
+        ("[server]\njson_depth_max = 501\n", r"server\.json_depth_max.*: must be at most 500"),
+        ("[dispatch]\nstart_delay_ms = 0\n", r"dispatch\.start_delay_ms.*: must be at least 1"),
+        ("[scheduler]\nhorizon_ms = 0\n", r"scheduler\.horizon_ms.*: must be at least 1"),
+        ("[scheduler]\nearly_ms = 21\n", r"scheduler\.early_ms.*: .* at most 20 ms"),
+        ("[dispatch]\nallow_networks = ['nonsense']\n", r"allow_networks.*: 'nonsense' is not a network: .*127\.0"),
+        ("[dispatch]\nallow_networks = ['10.0.0.1/8']\n", r"allow_networks.*: '10.0.0.1/8' .* write 10\.0\.0\.0/8"),
         ("[server]\nlisten = '8080'\n", "not HOST:PORT"),
         ("[server]\nlisten = '0.0.0.0:8080'\n", "reached from other machines"),
         ("[server\n", "not valid TOML"),
@@ -98,15 +111,48 @@ def test_what_is_wrong_is_named(file: Path, text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"TASKTICK_STORE__URI": "x"}, r"no setting store\.uri;"),
-        ({"TASKTICK_SCHEDULER__NEAR_MS": "soon"}, r"scheduler\.near_ms"),
-        ({"TASKTICK_STORE__URL_FILE": "/does/not/exist"}, "TASKTICK_STORE__URL_FILE names the file"),
-        ({"TASKTICK_NODE": "a", "TASKTICK_NODE__X": "b"}, "node is a value, not a section"),
+        (
+            {"TASKTICK_STORE__URI": "x"},
+            r"no setting store\.uri \(from TASKTICK_STORE__URI\); did you mean store\.url\?",
+        ),
+        (
+            {"TASKTICK_SCHEDULER__NEAR_MS": "soon"},
+            r"near_ms \(from TASKTICK_SCHEDULER__NEAR_MS\): 'soon' is not a whole",
+        ),
+        ({"TASKTICK_SCHEDULER__NEAR_MS": "9" * 30}, r"near_ms .*: must be at most"),
+        ({"TASKTICK_STORE__URL_FILE": "/does/not/exist"}, "TASKTICK_STORE__URL_FILE names the file .*: No such file"),
+        ({"TASKTICK_NODE": "a", "TASKTICK_NODE__X": "b"}, r"\(from TASKTICK_NODE__X\): node is a value, not a section"),
+        ({"TASKTICK_STORE_RETENTION_DAYS": "3"}, "retention_days, write TASKTICK_STORE__RETENTION_DAYS; else"),
+        ({"TASKTICK_STORE_RETENTION_DAY": "3"}, "write TASKTICK_STORE__RETENTION_DAYS; else"),
+        ({"TASKTICK_STORE_URL_FILE": "3"}, "write TASKTICK_STORE__URL_FILE; else"),
+        ({"TASKTICK_RETENTION_DAYS": "3"}, "write TASKTICK_STORE__RETENTION_DAYS; else"),
+        ({"TASKTICK_LISTEN": "x"}, "TASKTICK_LISTEN sets nothing"),
     ],
 )
 def test_what_is_wrong_in_the_environment_is_named(environment: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         load(environment=environment)
+
+
+def test_names_that_an_orchestrator_sets_for_a_service_are_none_of_ours() -> None:
+    names = ["PORT", "PORT_8080_TCP", "PORT_8080_TCP_ADDR", "SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP"]
+    services = [f"TASKTICK_{part}{name}" for part in ("", "SERVER_", "STORE_", "LOG_") for name in names]
+    others = ["TASKTICK_SPEED", "TASKTICK_IMAGE", "TASKTICK_VERSION", "TASKTICK_HOME"]
+    assert load(environment=dict.fromkeys([*services, *others], "tcp://10.0.0.1:8080")) == Config()
+
+
+def test_a_flag_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"server\.listen \(from --listen\): '8080' is not HOST:PORT"):
+        load(flags={"server.listen": "8080"})
+    with pytest.raises(ConfigError, match=r"allow_networks \(from --allow-network\): 'x' is not a network"):
+        load(flags={"dispatch.allow_networks": ("127.0.0.0/8", "x")})
+
+
+def test_an_empty_file_sets_nothing(file: Path) -> None:
+    file.write_text("[server]\n")
+    assert load(file) == Config()
+    file.write_text("")
+    assert load(file) == Config()
 
 
 def test_a_file_that_is_not_there_is_named(file: Path) -> None:
@@ -126,10 +172,16 @@ def test_a_place_to_listen(listen: str, wanted: tuple[str, int]) -> None:
     assert host_and_port(listen) == wanted
 
 
-@pytest.mark.parametrize("listen", ["", ":80", "host", "host:", "host:x", "host:65536", "host:-1", "host:٣", "[]:80"])
+@pytest.mark.parametrize("listen", ["", ":80", "host", "host:", "host:x", "host:-1", "host:٣", "[]:80"])
 def test_no_place_to_listen(listen: str) -> None:
     with pytest.raises(ConfigError, match="not HOST:PORT"):
         host_and_port(listen)
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "9" * 5_000])
+def test_a_port_that_is_too_high(port: str) -> None:
+    with pytest.raises(ConfigError, match="a port is at most 65535"):
+        host_and_port(f"127.0.0.1:{port}")
 
 
 def _numbers() -> list[tuple[str, str]]:

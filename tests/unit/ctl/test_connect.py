@@ -79,7 +79,7 @@ def test_what_is_no_key(folder: Path, content: bytes) -> None:
 def test_a_key_that_is_not_there(folder: Path) -> None:
     with pytest.raises(click.UsageError, match="cannot be read: No such file"):
         locate(Asked(key_file="nowhere"), {}, [folder])
-    with pytest.raises(click.UsageError, match="Start `tasktick serve`"):
+    with pytest.raises(click.UsageError, match=r"Start `tasktick serve` .* with --data"):
         locate(Asked(), {}, [])
 
 

@@ -1,6 +1,7 @@
 """`ctl dlq`, `ctl stats`, `ctl secret`, and tables on a terminal."""
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ LETTER: dict[str, Any] = {
     "attempts_count": 5,
     "died_at": "2026-02-10T08:00:00.000Z",
     "resolution": None,
-    "task": {"id": TASK_ID, "name": "Invoice", "state": "dead", "target": {"url": "http://x/"}},
+    "task": {"id": TASK_ID, "key": "invoice-771", "name": "Invoice", "state": "dead", "target": {"url": "http://x/"}},
 }
 
 
@@ -30,10 +31,18 @@ def test_dlq_list(ctl: Ctl, stub: ApiStub) -> None:
     assert result.exit_code == 0, result.stderr
     assert stub.asked[0].path == "/v1/dlq?queue=mail&class=network&unresolved=false"
     assert result.stdout.splitlines()[1].split() == [
-        *(ID, "network", "refused", "2026-02-10T08:00:00.000Z", "5", "-", "Invoice", TASK_ID)
+        *(ID, "network", "refused", "2026-02-10T08:00:00.000Z", "-", "invoice-771", TASK_ID)
     ]
     assert "nothing gave up" in ctl("dlq", "list").stderr
     assert stub.asked[1].path == "/v1/dlq"
+
+
+def test_dlq_list_of_open_ones_says_what_was_called(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told({"data": [LETTER], "next_cursor": None}))
+    assert [line.split() for line in ctl("dlq", "list").stdout.splitlines()] == [
+        ["ID", "CLASS", "ERROR", "DIED_AT", "NAME", "TARGET"],
+        [ID, "network", "refused", "2026-02-10T08:00:00.000Z", "invoice-771", "http://x/"],
+    ]
 
 
 def test_dlq_show(ctl: Ctl, stub: ApiStub) -> None:
@@ -43,6 +52,11 @@ def test_dlq_show(ctl: Ctl, stub: ApiStub) -> None:
     assert re.search(r"^final_error\.detail +Nobody listens\.$", result.stdout, re.MULTILINE)
     assert re.search(r"^task\.target\.url +http://x/$", result.stdout, re.MULTILINE)
     assert "refused: Nobody listens." in result.stdout
+
+
+def test_dlq_show_of_a_task_points_to_the_task(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(refused(404, "not_found", f"There is no dead letter '{TASK_ID}' here."))
+    assert f"here. That is a task: tasktick ctl task show {TASK_ID} (not_found)" in ctl("dlq", "show", TASK_ID).stderr
 
 
 def test_dlq_replay(ctl: Ctl, stub: ApiStub) -> None:
@@ -94,6 +108,65 @@ class Terminal:
 
     def flush(self) -> None:
         return
+
+
+def _on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> Terminal:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return terminal
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_a_row_is_a_line(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    terminal = _on_terminal(monkeypatch, columns)
+    row = (ID, "scheduled", "0/5", "2026-02-10T08:00:00.000Z", "later", "http://127.0.0.1:9000/hooks/remind")
+    render.table(("id", "state", "tries", "due_at", "name", "target"), [row, row])
+    head, first, second = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).splitlines()
+    assert head.split() == ["ID", "STATE", "TRIES", "DUE_AT", "NAME", "TARGET"]
+    assert first == second
+    assert first.split()[:3] == [ID, "scheduled", "0/5"]
+    assert "T08" not in first, "times are short"
+    assert " later " in first
+    assert "127.0." in first
+    assert ("…" in first) == (columns < 200)
+    assert len(first) <= columns
+
+
+@pytest.mark.parametrize(
+    ("zone", "text", "shown"),
+    [
+        ("UTC", "2026-11-19T11:20:12.345Z", "11:20:12"),
+        ("UTC", "2026-11-18T11:20:12Z", "11-18 11:20"),
+        ("UTC", "2027-11-19T11:20:12.345Z", "2027-11-19"),
+        ("XXX-13", "2026-11-18T11:20:12.345Z", "00:20:12"),
+        ("XXX+12", "2026-11-19T11:20:12.345Z", "11-18 23:20"),
+    ],
+)
+def test_a_time_is_short_and_local(monkeypatch: pytest.MonkeyPatch, zone: str, text: str, shown: str) -> None:
+    today = time.strptime("2026-11-19", "%Y-%m-%d")
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert render.short_time(text, today) == shown
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("naturals", "room", "found"),
+    [
+        ([36, 9, 5, 30], 100, [36, 9, 5, 30]),
+        ([36, 9, 5, 30], 70, [36, 9, 5, 20]),
+        ([36, 9, 50, 30], 85, [36, 9, 20, 20]),
+        ([36, 9, 50, 30], 40, [36, 9, 6, 6]),
+    ],
+)
+def test_widths(naturals: list[int], room: int, found: list[int]) -> None:
+    assert render.widths(naturals, [True, True, False, False], room) == found
 
 
 def test_a_table_fits_the_terminal_and_breaks_no_id(monkeypatch: pytest.MonkeyPatch) -> None:

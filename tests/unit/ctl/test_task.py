@@ -144,6 +144,19 @@ def test_a_refusal_says_where_the_fault_is(ctl: Ctl, stub: ApiStub) -> None:
     assert result.stderr == ("Error: One fault. (validation_failed)\n  /delay: no duration\n  Request req-7\n")
 
 
+def test_a_fault_is_said_once(ctl: Ctl, stub: ApiStub) -> None:
+    two = [{"pointer": "/delay", "detail": "no duration"}, {"pointer": "/key", "detail": "too long"}]
+    stub.tell(refused(422, "validation_failed", "no duration", errors=two[:1]))
+    stub.tell(refused(422, "validation_failed", "The request has 2 faults. The first: no duration", errors=two))
+    said = [ctl("task", "add", "http://x/").stderr for _ in range(2)]
+    assert said[0] == "Error: /delay: no duration (validation_failed)\n  Request req-7\n"
+    assert said[1].splitlines()[:3] == [
+        "Error: The request has 2 faults. (validation_failed)",
+        "  /delay: no duration",
+        "  /key: too long",
+    ]
+
+
 def test_overload_says_when_to_try_again(ctl: Ctl, stub: ApiStub) -> None:
     answer = refused(503, "overloaded", "Too much to do.")
     stub.tell(Told(503, answer.body, {"Retry-After": "7"}))
@@ -161,7 +174,7 @@ def test_list(ctl: Ctl, stub: ApiStub) -> None:
         "&created_before=4&type=t&tag=a:b&state=dead&state=expired&q=x&sla_met=false"
     )
     head, first, second = result.stdout.splitlines()
-    assert head.split() == ["ID", "STATE", "ATTEMPT", "DUE_AT", "NAME", "TARGET"]
+    assert head.split() == ["ID", "STATE", "TRIES", "DUE_AT", "NAME", "TARGET"]
     assert first.split()[:3] == [ID, "scheduled", "0/5"]
     assert "invoice-771" in second
     assert second.endswith("https://app.example/hook")
@@ -229,13 +242,36 @@ def test_actions_need_an_id(ctl: Ctl, stub: ApiStub, names: list[str]) -> None:
 
 def test_delete(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(Told(204), Told(204))
-    result = ctl("task", "delete", ID, "key:b")
+    result = ctl("task", "delete", ID, "key:b", "--yes")
     assert result.exit_code == 0
     assert [(asked.method, asked.path) for asked in stub.asked] == [
         ("DELETE", f"/v1/tasks/{ID}"),
         ("DELETE", "/v1/tasks/key:b"),
     ]
     assert result.stderr == "Removed 2 of 2.\n"
+
+
+def test_delete_asks_nobody_who_is_not_there(ctl: Ctl, stub: ApiStub) -> None:
+    result = ctl("task", "delete", ID)
+    assert result.exit_code == 2
+    assert "say --yes" in result.stderr
+    assert not stub.asked
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("later", "here. Did you mean key:later? (not_found)"),
+        (ID, "here. (not_found)"),
+        ("key:later", "here. (not_found)"),
+        ("dlq_1", "here. That is a dead letter: tasktick ctl dlq show dlq_1 (not_found)"),
+        ("späte\u202er", "Did you mean key:späte\\u202er?"),
+    ],
+)
+def test_an_id_that_is_not_there_says_what_may_be_meant(ctl: Ctl, stub: ApiStub, name: str, said: str) -> None:
+    stub.tell(*(refused(404, "not_found", "There is no such task here.") for _ in range(2)))
+    for action in ("show", "cancel"):
+        assert said in ctl("task", action, name).stderr
 
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202etxt.exe\u202c a\nb"

@@ -58,6 +58,13 @@ def test_whatever_another_guard_denies_is_denied_here(address: IPv4Address | IPv
         assert not classify(address, STRICT).permitted
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "99999", "123456", "9" * 1_000])
+def test_a_port_that_there_is_not_is_said_to_be_the_fault(port: str) -> None:
+    for host in ("app.example", "[2606:4700::1]"):
+        with pytest.raises(TargetRefused, match="port must be from 1 to 65535"):
+            judge_url(f"http://{host}:{port}/", STRICT)
+
+
 @given(st.ip_addresses(v=4))
 def test_a_mapped_address_is_judged_as_what_it_maps(address: IPv4Address) -> None:
     policy = AddressPolicy.of(["10.0.0.0/8"])

@@ -3,7 +3,7 @@
 import pytest
 
 from tasktick.errors import IllegalTransition
-from tasktick.model.state import BIRTHS, STORED, TERMINAL, TRANSITIONS, Event, State, after, stored_before
+from tasktick.model.state import BIRTHS, DONE, STORED, TERMINAL, TRANSITIONS, Event, State, after, stored_before
 
 # As the design draws it, by hand.
 ARROWS = """
@@ -53,8 +53,27 @@ def test_every_event_in_every_state(event: Event, state: State) -> None:
         assert after(event, state) is result
 
 
+@pytest.mark.parametrize(
+    ("event", "state", "said"),
+    [
+        (
+            Event.CANCEL,
+            State.SUCCEEDED,
+            "A task that is succeeded cannot be cancelled. "
+            "Only one that is paused, ready, retrying, running or scheduled can.",
+        ),
+        (Event.RESUME, State.DEAD, "A task that is dead cannot be resumed. Only one that is paused can."),
+        (Event.UNBLOCK, State.DEAD, "A task that is dead cannot be released."),
+    ],
+)
+def test_a_refusal_is_a_sentence_that_says_when_it_can_be_done(event: Event, state: State, said: str) -> None:
+    with pytest.raises(IllegalTransition) as refused:
+        after(event, state)
+    assert str(refused.value) == said
+
+
 def test_every_event_has_its_line_and_every_state_its_way_in_and_out() -> None:
-    assert set(TRANSITIONS) == set(Event)
+    assert set(TRANSITIONS) == set(Event) == set(DONE)
     reached = BIRTHS | {result for _, result in TRANSITIONS.values()} | {State.READY}
     assert reached == set(State)
     left = {state for sources, _ in TRANSITIONS.values() for state in sources}
