@@ -36,6 +36,10 @@ ASKS: list[tuple[str, str, Role]] = [
     ("GET", "/v1/keys", Role.MANAGER),
     ("POST", "/v1/keys", Role.MANAGER),
     ("DELETE", f"/v1/keys/key_{'0' * 32}", Role.MANAGER),
+    ("GET", "/v1/tenants", Role.OPERATOR),
+    ("GET", "/v1/tenants/acme", Role.OPERATOR),
+    ("PUT", "/v1/tenants/acme", Role.OPERATOR),
+    ("DELETE", "/v1/tenants/acme", Role.OPERATOR),
 ]
 
 

@@ -1,5 +1,6 @@
 """Retention, leases and nodes, secrets and keys."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -160,8 +161,7 @@ async def test_a_secret_is_retired_once_and_only_earlier(store: Database) -> Non
         return [row.retired_at for row in await store.read(lambda tx: secrets.read(tx, "a"))]
 
     for number in range(2):
-        row = SecretRow(f"id-{number}", "a", secrets.SIGNING, "sealed", number)
-        await store.write(lambda tx, row=row: secrets.add(tx, row))
+        await store.write(partial(secrets.add, secret=SecretRow(f"id-{number}", "a", secrets.SIGNING, "x", number)))
     assert await store.write(lambda tx: secrets.retire_at(tx, "a", ["id-0"], 50)) == 1
     assert await store.write(lambda tx: secrets.retire_at(tx, "a", ["id-0"], 60)) == 0
     assert await store.write(lambda tx: secrets.retire_at(tx, "b", ["id-1"], 10)) == 0
@@ -175,7 +175,7 @@ async def test_a_secret_is_retired_once_and_only_earlier(store: Database) -> Non
 async def test_keys_are_listed_revoked_counted_and_their_use_is_noted(store: Database) -> None:
     for number, (tenant, role) in enumerate((("a", "viewer"), ("a", "operator"), ("b", "viewer"))):
         row = KeyRow(f"id-{number}", f"prefix-{number}", "0" * 64, tenant, role, None, 5, 100 if number == 2 else None)
-        await store.write(lambda tx, row=row: secrets.add_key(tx, row))
+        await store.write(partial(secrets.add_key, key=row))
 
     async def page(tenant: str | None, roles: list[str], *, revoked: bool = False, **more: Any) -> list[str]:
         asked = {"beyond": None, "limit": 10, **more}
@@ -196,6 +196,6 @@ async def test_keys_are_listed_revoked_counted_and_their_use_is_noted(store: Dat
     assert await store.write(lambda tx: secrets.revoke_keys_of(tx, "a", 8)) == 1
     assert await store.write(lambda tx: secrets.note_use(tx, [("id-1", 9), ("id-2", 9)])) == 2
     assert await store.write(lambda tx: secrets.note_use(tx, [("id-1", 8), ("id-2", 10), ("gone", 1)])) == 1
-    used = [await store.read(lambda tx, n=n: secrets.key_by_id(tx, None, f"id-{n}")) for n in range(3)]
+    used = [await store.read(partial(secrets.key_by_id, tenant=None, key_id=f"id-{n}")) for n in range(3)]
     assert [row and (row.revoked_at, row.last_used_at) for row in used] == [(7, None), (8, 9), (None, 10)]
     assert await store.read(lambda tx: secrets.key_by_id(tx, "a", "id-2")) is None
