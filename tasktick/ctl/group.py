@@ -62,6 +62,8 @@ class CtlGroup(LazyGroup):
         "dlq": "tasktick.ctl.dlq:group",
         "stats": "tasktick.ctl.stats:command",
         "secret": "tasktick.ctl.secret:group",
+        "key": "tasktick.ctl.key:group",
+        "tenant": "tasktick.ctl.tenant:group",
     },
 )
 @server_options
