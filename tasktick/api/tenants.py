@@ -77,7 +77,7 @@ async def delete(call: Call) -> Reply:
     async def operation(tx: Transaction) -> None:
         row = await _known(tx, name)
         if row.pending:
-            detail = f"The tenant has {row.pending} unfinished tasks. Cancel them, or wait until they end."
+            detail = f"Unfinished tasks of this tenant: {row.pending}. Cancel them, or wait until they end."
             raise Refused("state_conflict", detail)
         if await stored.count_keys(tx, call.now, tenant=name, role=Role.OPERATOR):
             detail = "The tenant has an operator's key, which may do more than belongs to it. Revoke that first."

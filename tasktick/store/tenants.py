@@ -30,7 +30,7 @@ class Rooms:
         if left > 0:
             self._left[tenant] = left - 1
             return None
-        detail = f"The tenant may have {self._quotas[tenant]} unfinished tasks, and has them. Wait until some end."
+        detail = f"The tenant's quota of unfinished tasks ({self._quotas[tenant]}) is used up. Wait until some end."
         return Refused("quota_exceeded", detail, retry_after_ms=QUOTA_RETRY_MS)
 
 

@@ -34,7 +34,7 @@ async def test_a_batch_is_let_in_as_far_as_there_is_room(world: World) -> None:
     assert codes(results) == [None, None, None, None, "quota_exceeded", "quota_exceeded", None]
     refused = results[4]
     assert refused.retry_after_ms
-    assert "3 unfinished tasks" in refused.detail
+    assert "(3) is used up" in refused.detail
 
 
 async def test_those_who_come_at_once_share_the_room(world: World) -> None:
@@ -73,7 +73,7 @@ async def test_what_is_taken_up_again_needs_room(world: World) -> None:
     reopened = [change.reopen(await world.state(one), world.now) for one in ended]
 
     assert len(await world.write(*reopened)) == 1, "of several, those that find no room are left out"
-    with pytest.raises(Refused, match="unfinished tasks") as refusal:
+    with pytest.raises(Refused, match="used up") as refusal:
         await world.act("retry", ended[2])
     assert refusal.value.code == "quota_exceeded"
     assert await world.create_all([Create(world.task(key="k-2", tenant="free"))]) == [None]
