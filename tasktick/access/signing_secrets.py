@@ -12,6 +12,7 @@ from tasktick.store.rows import SecretRow
 
 # Each one adds a signature to every request.
 ACTIVE_MAX = 5
+RETIRED_KEPT = 20
 
 
 class SigningSecret(msgspec.Struct, frozen=True):
@@ -47,9 +48,10 @@ async def active(database: Database, tenant: str, vault: Vault, now_ms: int) -> 
 
 
 async def add(tx: Transaction, tenant: str, vault: Vault, secret: SigningSecret) -> None:
-    """Keep a new secret, sealed."""
+    """Keep a new secret, sealed; the oldest that sign no more make way."""
     sealed = vault.seal(secret.text, signing_context(tenant, secret.id))
     await stored.add(tx, SecretRow(secret.id, tenant, stored.SIGNING, sealed, secret.created_at))
+    await stored.forget_retired(tx, tenant, stored.SIGNING, secret.created_at, RETIRED_KEPT)
 
 
 async def ensure(

@@ -33,6 +33,11 @@ async def retire_at(tx: Transaction, tenant: str, ids: list[str], at: int) -> in
     return await tx.run("secrets_retire_at", tenant=tenant, ids=ids, at=at)
 
 
+async def forget_retired(tx: Transaction, tenant: str, kind: str, now: int, kept: int) -> int:
+    """Remove secrets that are used no more, but for the newest; how many."""
+    return await tx.run("secrets_forget", tenant=tenant, kind=kind, now=now, kept=kept)
+
+
 async def add_key(tx: Transaction, key: KeyRow) -> int:
     """Keep an API key's hash; 0 if it is there."""
     return await tx.run(

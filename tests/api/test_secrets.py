@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from tasktick.access import signing_secrets
 from tasktick.access.roles import Role
 from tasktick.dispatch.signing import parse_secret
 from tasktick.store import secrets as stored
@@ -94,3 +97,10 @@ async def test_the_last_that_lasts_is_not_retired_before_the_others_end(served: 
     assert (await served.ask("DELETE", f"/v1/secrets/{new['id']}")).code == "state_conflict"
     served.world.now += HOUR_MS
     assert (await served.ask("DELETE", f"/v1/secrets/{new['id']}")).code == "state_conflict"
+
+
+async def test_of_those_that_sign_no_more_the_newest_stay(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signing_secrets, "RETIRED_KEPT", 2)
+    made = [await rotated(served, retire_after=0) for _ in range(5)]
+    await rotated(served, retire_after="1h")
+    assert [one["id"] for one in await listed(served)][1:] == [one["id"] for one in made[:1:-1]]

@@ -27,6 +27,16 @@ UPDATE secrets SET retires_at = :at
 WHERE tenant = :tenant AND id IN (SELECT value FROM json_each(:ids))
     AND retired_at IS NULL AND (retires_at IS NULL OR retires_at > :at);
 
+-- Of those that sign no more, the newest stay, to be seen.
+-- name: secrets_forget
+DELETE FROM secrets
+WHERE tenant = :tenant AND kind = :kind AND coalesce(retired_at, retires_at) <= :now
+    AND id NOT IN (
+        SELECT id FROM secrets
+        WHERE tenant = :tenant AND kind = :kind AND coalesce(retired_at, retires_at) <= :now
+        ORDER BY created_at DESC, id DESC LIMIT :kept
+    );
+
 -- fragment: key
     'id', id, 'prefix', prefix, 'hash', hash, 'tenant', tenant, 'role', role, 'name', name,
     'created_at', created_at, 'expires_at', expires_at, 'revoked_at', revoked_at, 'last_used_at', last_used_at
