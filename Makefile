@@ -47,7 +47,7 @@ $(INSTALLED): pyproject.toml
 venv: $(INSTALLED) ## Make .venv with TaskTick and everything that its checks need.
 
 .PHONY: run
-run: $(INSTALLED) ## Start TaskTick here: data in ./tasktick-data, port 8080, targets on this machine allowed. ARGS="--listen 127.0.0.1:9090"
+run: $(INSTALLED) ## Start it on this machine, data in ./tasktick-data. Another port: ARGS="--listen 127.0.0.1:9090".
 	@exec $(BIN)/tasktick serve --allow-network 127.0.0.0/8 $(ARGS)
 
 .PHONY: test

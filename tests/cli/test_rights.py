@@ -5,6 +5,7 @@ import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from click.testing import CliRunner, Result
@@ -45,6 +46,31 @@ def test_a_folder_that_may_not_be_read(closed: Path, command: tuple[str, ...]) -
     assert result.stderr == (
         f"Error: The store {closed}/tasktick.db cannot be read: Permission denied. Run this as the daemon's user.\n"
     )
+
+
+@pytest.fixture
+def read_only() -> Iterator[Path]:
+    """A store that may be read, in a folder that may not be written: too little for SQLite, whoever runs this."""
+    with TemporaryDirectory() as made:
+        folder = Path(made) / "data"
+        make_store(folder / "tasktick.db")
+        for path in (folder, folder / "tasktick.db", Path(made)):
+            path.chmod(0o555)
+        if os.geteuid() == 0:
+            os.seteuid(NOBODY)
+        yield folder
+        if os.getuid() == 0:
+            os.seteuid(0)
+        for path in (folder, Path(made)):
+            path.chmod(0o700)
+
+
+@pytest.mark.parametrize("command", [("store", "check"), ("migrate", "--check")])
+def test_a_store_that_may_only_be_read_is_not_called_damaged(read_only: Path, command: tuple[str, ...]) -> None:
+    result = run(*command, "--data", str(read_only))
+    assert result.exit_code == 1, result.exception
+    assert "damaged" not in result.stderr
+    assert result.stderr.endswith("Run this as the daemon's user.\n")
 
 
 @pytest.mark.parametrize("command", [("store", "check"), ("migrate", "--check")])
