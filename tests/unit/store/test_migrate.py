@@ -115,7 +115,9 @@ def test_who_migrates_at_the_same_time_finds_it_done(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(map(str, results)) == ["0", "0", "0", str(len(available()))]
+    counts = [one for one in results if isinstance(one, int)]
+    assert len(counts) == len(threads), results
+    assert sum(counts) == len(available()), "each step is taken once, by whoever comes to it first"
 
 
 def test_who_looked_before_another_migrated_applies_nothing_twice(
