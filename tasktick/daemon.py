@@ -27,6 +27,7 @@ import msgspec
 
 from tasktick import __version__, logs, reload
 from tasktick.access import operator_key, signing_secrets, vault
+from tasktick.access.key_use import KeyUse
 from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
@@ -284,7 +285,9 @@ class Daemon:
         await sender.start()
         services.on_stop("sender", sender.close)
         self._node = node = self._make_node(database, sender, keeper, keys)
-        server = ApiServer(self._ports(database, keeper, keys, node))
+        key_use = KeyUse(database)
+        services.run_loop(key_use)
+        server = ApiServer(self._ports(database, keeper, keys, node, key_use))
         # It listens last and ends after the drain: meanwhile it answers reads, and writes with 503 `draining`.
         services.on_stop("api", server.stop)
         await node.start()
@@ -294,7 +297,9 @@ class Daemon:
         if self._reload_asked:
             self.reload_or_stop()
 
-    def _ports(self, database: SqliteDatabase, keeper: vault.Vault, keys: SigningKeys, node: Node) -> Ports:
+    def _ports(
+        self, database: SqliteDatabase, keeper: vault.Vault, keys: SigningKeys, node: Node, key_use: KeyUse
+    ) -> Ports:
         def created(states: Sequence[TaskState]) -> None:
             self._metrics.created.add(self.clock.now_ms(), len(states))
             node.written(states)
@@ -313,6 +318,7 @@ class Daemon:
             created=created,
             changed=node.written,
             signing_changed=keys.changed,
+            key_used=key_use.note,
             reasons_not_ready=reasons_not_ready,
             draining=lambda: self.draining,
             overloaded=lambda: database.writer.overloaded,

@@ -2,7 +2,8 @@
 
 `keys` and `roles` are rules over plain values; `vault` seals what must be read again (signing secrets,
 sensitive headers); `secret_files` makes and reads the files that only the daemon's own user may see;
-`operator_key` and `signing_secrets` join these with the store at the start of a process.
+`operator_key` and `signing_secrets` join these with the store at the start of a process; `key_use` notes which
+keys are used.
 
 Invariants:
 

@@ -35,8 +35,7 @@ async def adopt_or_make(database: Database, file: Path, ids: IdMaker, now_ms: in
     if text is not None:
         await _adopt(database, text, str(file), ids, now_ms)
         return OperatorKey(text, made_now=False)
-    present = await database.read(stored.keys)
-    if any(row.role == Role.OPERATOR and row.revoked_at is None for row in present):
+    if await database.read(lambda tx: stored.count_keys(tx, now_ms, role=Role.OPERATOR)):
         return None
     key = keys.make(secrets.token_bytes(keys.RANDOM_BYTES))
     secret_files.create(file, key)
@@ -64,5 +63,8 @@ async def _adopt(database: Database, key: str, where: str, ids: IdMaker, now_ms:
     present = await database.read(lambda tx: stored.key_by_prefix(tx, prefix))
     if present is None or not keys.matches(key, present.hash):
         raise ConfigError(f"{where} holds a key that the store knows under another secret.")
-    if present.revoked_at is not None or present.role != Role.OPERATOR:
-        raise ConfigError(f"{where} holds a key that is revoked, or is no operator's.")
+    if not present.works_at(now_ms) or present.role != Role.OPERATOR:
+        raise ConfigError(
+            f"{where} holds a key that is revoked, has expired, or is no operator's. Put one that works in its place, "
+            "or remove the file: the next start makes one if there is no other."
+        )

@@ -50,3 +50,8 @@ def may(role: Role, permission: Permission) -> bool:
 def least(permission: Permission) -> Role:
     """The smallest role that is allowed that: what a refusal tells the caller to ask for."""
     return next(role for role in Role if permission in PERMISSIONS[role])
+
+
+def up_to(role: Role) -> list[Role]:
+    """This role and those that may do less: the ones whose keys it may give and take."""
+    return list(Role)[: list(Role).index(role) + 1]

@@ -32,25 +32,35 @@ class SigningKeys:
         self._parse = parse
         self._by_tenant: dict[str, list[bytes]] = {}
         self._changed: set[str] = set()
+        # When the next one of a tenant's secrets signs no more.
+        self._until: dict[str, int] = {}
 
     async def load(self, tenants: Iterable[str]) -> None:
-        """Make sure that `of` knows these tenants."""
+        """Make sure that `of` knows what these tenants sign with now."""
         for tenant in tenants:
-            if tenant not in self._by_tenant or tenant in self._changed:
+            if tenant not in self._by_tenant or tenant in self._changed or self._is_over(tenant):
                 await self.reload(tenant)
+
+    def _is_over(self, tenant: str) -> bool:
+        until = self._until.get(tenant)
+        return until is not None and until <= self._clock.now_ms()
 
     async def reload(self, tenant: str) -> None:
         """Read a tenant's secrets again; make the first one if there is none."""
         self._changed.discard(tenant)  # first: what changes while it is read is read once more
+        now_ms = self._clock.now_ms()
         try:
-            await signing_secrets.ensure(
-                self._database, tenant, self._vault, self._ids, self._clock.now_ms(), self._make
-            )
-            texts = await signing_secrets.active(self._database, tenant, self._vault)
+            await signing_secrets.ensure(self._database, tenant, self._vault, self._ids, now_ms, self._make)
+            found = await signing_secrets.active(self._database, tenant, self._vault, now_ms)
         except BaseException:
             self._changed.add(tenant)
             raise
-        self._by_tenant[tenant] = [self._parse(text) for text in texts]
+        self._by_tenant[tenant] = [self._parse(one.text) for one in found]
+        ends = [one.retired_at for one in found if one.retired_at is not None]
+        if ends:
+            self._until[tenant] = min(ends)
+        else:
+            self._until.pop(tenant, None)
 
     def of(self, tenant: str) -> Sequence[bytes]:
         """The secrets of a tenant that was loaded, newest first."""

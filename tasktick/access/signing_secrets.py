@@ -12,15 +12,20 @@ from tasktick.store.rows import SecretRow
 
 # Each one adds a signature to every request.
 ACTIVE_MAX = 5
+RETIRED_KEPT = 20
 
 
 class SigningSecret(msgspec.Struct, frozen=True):
-    """A signing secret in the clear."""
+    """A signing secret in the clear. It signs until it is retired, which may be set beforehand."""
 
     id: str
     text: str
     created_at: int
     retired_at: int | None = None
+
+    def signs_at(self, now: int) -> bool:
+        """Whether it signs then."""
+        return self.retired_at is None or self.retired_at > now
 
 
 async def read(tx: Transaction, tenant: str, vault: Vault) -> list[SigningSecret]:
@@ -36,16 +41,17 @@ async def are_sealed(database: Database, tenant: str) -> bool:
     return bool(await database.read(lambda tx: stored.read(tx, tenant, stored.SIGNING)))
 
 
-async def active(database: Database, tenant: str, vault: Vault) -> list[str]:
-    """The secrets that sign a tenant's requests, newest first."""
+async def active(database: Database, tenant: str, vault: Vault, now_ms: int) -> list[SigningSecret]:
+    """The secrets that sign a tenant's requests now, newest first."""
     found = await database.read(lambda tx: read(tx, tenant, vault))
-    return [secret.text for secret in found if secret.retired_at is None]
+    return [secret for secret in found if secret.signs_at(now_ms)]
 
 
 async def add(tx: Transaction, tenant: str, vault: Vault, secret: SigningSecret) -> None:
-    """Keep a new secret, sealed."""
+    """Keep a new secret, sealed; the oldest that sign no more make way."""
     sealed = vault.seal(secret.text, signing_context(tenant, secret.id))
     await stored.add(tx, SecretRow(secret.id, tenant, stored.SIGNING, sealed, secret.created_at))
+    await stored.forget_retired(tx, tenant, stored.SIGNING, secret.created_at, RETIRED_KEPT)
 
 
 async def ensure(
@@ -54,7 +60,8 @@ async def ensure(
     """Make a tenant's first secret if it has none; whether it was made now. Two that race make one."""
 
     async def operation(tx: Transaction) -> bool:
-        if any(row.retired_at is None for row in await stored.read(tx, tenant, stored.SIGNING)):
+        present = await stored.read(tx, tenant, stored.SIGNING)
+        if any(row.retired_at is None or row.retired_at > now_ms for row in present):
             return False
         await add(tx, tenant, vault, SigningSecret(ids.new(now_ms, 0), make(), now_ms))
         return True

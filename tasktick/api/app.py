@@ -22,6 +22,7 @@ from tasktick.api.limits import (
     response_of,
 )
 from tasktick.api.ports import Ports
+from tasktick.api.rates import RateRefused, Rates
 from tasktick.api.routes import table
 from tasktick.api.routing import MethodRefused, Route, Router
 from tasktick.errors import Refused
@@ -42,9 +43,10 @@ class Api:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._router = Router(table())
-        self._authenticator = Authenticator(ports.database, ports.clock)
+        self._authenticator = Authenticator(ports.database, ports.clock, ports.key_used)
         self._limits = ports.config.server
         self._in_flight = InFlight()
+        self._rates = Rates(ports.database, ports.clock)
         self._bodies_bytes = 0
 
     def new_request_id(self) -> str:
@@ -69,8 +71,7 @@ class Api:
             log.exception("request_failed", request_id=request_id, method=request.method, exc_info=error)
             return problems.internal(request_id)
         log.debug("request_refused", request_id=request_id, code=refused.code, method=request.method)
-        headers = {"Allow": ", ".join(refused.allowed)} if isinstance(refused, MethodRefused) else None
-        return problems.reply(refused, request_id, headers)
+        return problems.reply(refused, request_id, _headers_of(refused))
 
     async def _answer(self, request: BaseRequest, request_id: str) -> Reply:
         if head_bytes(request) > self._limits.headers_max_bytes:
@@ -101,6 +102,7 @@ class Api:
             body=await self._body(request, route),
             now=self._ports.clock.now_ms(),
             in_flight=self._in_flight,
+            rates=self._rates,
         )
         return await route.handler(call)
 
@@ -125,6 +127,17 @@ class Api:
             return await read_body(request, limit, self._limits.body_timeout_ms)
         finally:
             self._bodies_bytes -= expected
+
+
+def _headers_of(refused: Refused) -> dict[str, str]:
+    """What some refusals say beside their document."""
+    match refused:
+        case MethodRefused():
+            return {"Allow": ", ".join(refused.allowed)}
+        case RateRefused():
+            return refused.headers
+        case _:
+            return {}
 
 
 def _query_of(request: BaseRequest) -> dict[str, list[str]]:

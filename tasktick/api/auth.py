@@ -3,13 +3,14 @@
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from tasktick.access import keys
 from tasktick.access.keys import Principal
 from tasktick.access.roles import Permission, Role, least, may
+from tasktick.api.faults import Faults
 from tasktick.clock import Clock
 from tasktick.errors import Refused
 from tasktick.store import secrets as stored
@@ -23,6 +24,7 @@ FAILURES_MAX = 20
 FAILURE_FORGOTTEN_MS = 3_000
 ADDRESSES_MAX = 10_000
 
+TENANT_HELP = "A tenant's name is 1 to 64 characters of a-z 0-9 _ -, with a letter or digit at both ends."
 _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?", re.ASCII)
 
 
@@ -60,9 +62,10 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 class Authenticator:
     """From a request's headers to its principal."""
 
-    def __init__(self, reader: Reader, clock: Clock) -> None:
+    def __init__(self, reader: Reader, clock: Clock, used: Callable[[str, int], None]) -> None:
         self._reader = reader
         self._clock = clock
+        self._used = used
         self._known: OrderedDict[bytes, Known] = OrderedDict()
         self._failures = Failures()
 
@@ -98,10 +101,10 @@ class Authenticator:
         if prefix is None:
             return None
         row = await self._reader.read(lambda tx: stored.key_by_prefix(tx, prefix))
-        if row is None or not keys.matches(key, row.hash) or row.revoked_at is not None:
+        now = self._clock.now_ms()
+        if row is None or not keys.matches(key, row.hash) or not row.works_at(now):
             return None
-        if row.expires_at is not None and row.expires_at <= self._clock.now_ms():
-            return None
+        self._used(row.id, now)
         return Principal(row.tenant, Role(row.role), row.id)
 
 
@@ -116,10 +119,16 @@ def _acting_for(principal: Principal, tenant: str | None) -> Principal:
         return principal
     if not may(principal.role, Permission.OPERATE):
         raise Refused("forbidden", f"Only an operator's key may act for another tenant with {TENANT_HEADER}.")
-    if _TENANT.fullmatch(tenant) is None:
-        detail = "A tenant's name is 1 to 64 characters of a-z 0-9 _ -, with a letter or digit at both ends."
-        raise Refused("validation_failed", detail, errors=[(TENANT_HEADER, detail)])
+    faults = Faults()
+    check_tenant(faults, TENANT_HEADER, tenant)
+    faults.end()
     return msgspec.structs.replace(principal, tenant=tenant)
+
+
+def check_tenant(faults: Faults, pointer: str, name: str) -> None:
+    """Note a fault where this is no tenant's name."""
+    if _TENANT.fullmatch(name) is None:
+        faults.add(pointer, TENANT_HELP)
 
 
 def permit(principal: Principal, permission: Permission) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from tasktick.access.keys import Principal
 from tasktick.api.in_flight import InFlight
 from tasktick.api.ports import Ports
+from tasktick.api.rates import Rates
 
 JSON = "application/json"
 
@@ -26,6 +27,7 @@ class Call(msgspec.Struct, gc=False):
     body: bytes
     now: int
     in_flight: InFlight
+    rates: Rates
 
     @property
     def tenant(self) -> str:

@@ -34,6 +34,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """These tasks have changed, and the change is committed; a removed one is shown as cancelled."""
     signing_changed: Callable[[str], None] = lambda tenant: None
     """The signing secrets of this tenant have changed."""
+    key_used: Callable[[str, int], None] = lambda key_id, now: None
+    """The API key with this id was used at this time."""
     reasons_not_ready: Callable[[], list[str]] = list
     """Codes of what stands in the way of being ready."""
     draining: Callable[[], bool] = lambda: False

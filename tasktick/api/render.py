@@ -21,6 +21,7 @@ TASK = "tsk"
 DEAD_LETTER = "dlq"
 SCHEDULE = "sch"
 WORKFLOW = "wfl"
+KEY = "key"
 SECRET = "sec"  # noqa: S105 - how a secret's id begins
 
 _NO_STAGES: Document = {"pickup": None, "queue": None, "request": None}

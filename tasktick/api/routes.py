@@ -1,12 +1,22 @@
 """The table of everything that can be asked: what the router serves, and what is described from it."""
 
 from tasktick.access.roles import Permission
-from tasktick.api import dead_letters, health, schedules, secrets, task_actions, task_batches, tasks
+from tasktick.api import dead_letters, health, keys, schedules, secrets, task_actions, task_batches, tasks, tenants
 from tasktick.api.routing import NDJSON, Route
-from tasktick.api.schemas import Empty, Replay, TaskBatch, TaskPatch, TaskRequest, TimingRequest
+from tasktick.api.schemas import (
+    Empty,
+    KeyRequest,
+    Replay,
+    Rotation,
+    TaskBatch,
+    TaskPatch,
+    TaskRequest,
+    TenantRequest,
+    TimingRequest,
+)
 
 READ, CREATE, CANCEL = Permission.READ, Permission.CREATE, Permission.CANCEL
-MANAGE, ADMINISTER = Permission.MANAGE, Permission.ADMINISTER
+MANAGE, ADMINISTER, OPERATE = Permission.MANAGE, Permission.ADMINISTER, Permission.OPERATE
 
 ACTIONS = (
     ("cancel", CANCEL, "Cancel it; one that is running may end, and only its success is kept"),
@@ -15,11 +25,22 @@ ACTIONS = (
     ("run", MANAGE, "Run it now"),
     ("retry", MANAGE, "Try a dead, cancelled or expired one again"),
 )
+# They take up again what has ended, for which the tenant needs room.
+REOPENING = frozenset({"run", "retry"})
 
 
 def table() -> tuple[Route, ...]:
     """Every route."""
-    return (*_open(), *_tasks(), *_actions(), *_dead_letters(), *_schedules(), *_secrets())
+    return (
+        *_open(),
+        *_tasks(),
+        *_actions(),
+        *_dead_letters(),
+        *_schedules(),
+        *_secrets(),
+        *_keys(),
+        *_tenants(),
+    )
 
 
 def _open() -> tuple[Route, ...]:
@@ -39,7 +60,7 @@ def _tasks() -> tuple[Route, ...]:
             "/v1/tasks",
             tasks.create,
             CREATE,
-            (201, 409, 422),
+            (201, 409, 422, 429),
             "Create a task",
             model=TaskRequest,
             size="body",
@@ -67,7 +88,7 @@ def _tasks() -> tuple[Route, ...]:
             one,
             tasks.put,
             CREATE,
-            (200, 201, 409, 412, 422),
+            (200, 201, 409, 412, 422, 429),
             "Create a task by its key, or replace it",
             model=TaskRequest,
             size="body",
@@ -96,7 +117,7 @@ def _actions() -> tuple[Route, ...]:
             f"/v1/tasks/{{id}}/{word}",
             task_actions.action(word),
             permission,
-            (200, 404, 409, 412),
+            (200, 404, 409, 412, *((429,) if word in REOPENING else ())),
             summary,
             model=Empty,
             size="body",
@@ -116,7 +137,7 @@ def _dead_letters() -> tuple[Route, ...]:
             f"{one}/replay",
             dead_letters.replay,
             MANAGE,
-            (200, 404, 409, 422),
+            (200, 404, 409, 422, 429),
             "Run its task again",
             model=Replay,
             size="body",
@@ -153,16 +174,74 @@ def _schedules() -> tuple[Route, ...]:
 
 def _secrets() -> tuple[Route, ...]:
     return (
-        Route("GET", "/v1/secrets", secrets.list_, ADMINISTER, (200,), "List signing secrets"),
+        Route("GET", "/v1/secrets", secrets.list_, ADMINISTER, (200, 422), "List signing secrets"),
         Route(
             "POST",
             "/v1/secrets",
             secrets.create,
             ADMINISTER,
-            (201, 409),
+            (201, 409, 422),
             "Make a signing secret; it is shown once",
             model=Empty,
             size="body",
             writes=True,
         ),
+        Route(
+            "POST",
+            "/v1/secrets/rotate",
+            secrets.rotate,
+            ADMINISTER,
+            (201, 409, 422),
+            "Make a signing secret and let the others sign beside it for a time",
+            model=Rotation,
+            size="body",
+            writes=True,
+        ),
+        Route(
+            "DELETE",
+            "/v1/secrets/{id}",
+            secrets.retire,
+            ADMINISTER,
+            (204, 404, 409),
+            "Let a signing secret sign no more",
+            writes=True,
+        ),
+    )
+
+
+def _keys() -> tuple[Route, ...]:
+    return (
+        Route("GET", "/v1/keys", keys.list_, ADMINISTER, (200, 422), "List API keys"),
+        Route(
+            "POST",
+            "/v1/keys",
+            keys.create,
+            ADMINISTER,
+            (201, 403, 409, 422),
+            "Make an API key; its secret is shown once",
+            model=KeyRequest,
+            size="body",
+            writes=True,
+        ),
+        Route("DELETE", "/v1/keys/{id}", keys.revoke, ADMINISTER, (204, 404, 409), "Revoke an API key", writes=True),
+    )
+
+
+def _tenants() -> tuple[Route, ...]:
+    one = "/v1/tenants/{name}"
+    return (
+        Route("GET", "/v1/tenants", tenants.list_, OPERATE, (200, 422), "List tenants"),
+        Route("GET", one, tenants.get, OPERATE, (200, 404, 422), "Show a tenant"),
+        Route(
+            "PUT",
+            one,
+            tenants.put,
+            OPERATE,
+            (200, 201, 422),
+            "Set what a tenant may have",
+            model=TenantRequest,
+            size="body",
+            writes=True,
+        ),
+        Route("DELETE", one, tenants.delete, OPERATE, (204, 404, 409), "Remove a tenant", writes=True),
     )

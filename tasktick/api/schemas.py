@@ -103,6 +103,36 @@ class TaskBatch(Request):
     tasks: list[Raw]
 
 
+class KeyRequest(Request):
+    """An API key to make."""
+
+    role: Literal["viewer", "submitter", "manager", "operator"]
+    name: str | None = None
+    tenant: str | None = None
+    expires_at: Instant | None = None
+    expires_in: Duration | None = None
+
+
+class TenantRequest(Request):
+    """What a tenant may have; what is not given is not limited."""
+
+    max_pending: int | None = None
+    create_rate: str | None = None
+    weight: None = None
+    max_running: None = None
+    allowed_types: None = None
+    allowed_hosts: None = None
+    payload_schemas: None = None
+    notify: None = None
+    retention: None = None
+
+
+class Rotation(Request):
+    """A new signing secret, and how long those before it go on."""
+
+    retire_after: Duration | None = None
+
+
 class Replay(Request):
     """A dead letter to try again."""
 

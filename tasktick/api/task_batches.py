@@ -13,6 +13,7 @@ from tasktick.api import problems, render
 from tasktick.api.call import Call, Reply, encode
 from tasktick.api.decoding import Decoder, unreadable
 from tasktick.api.idempotency import key_of, reply
+from tasktick.api.rates import RateRefused
 from tasktick.api.routing import NDJSON
 from tasktick.api.schemas import TaskBatch
 from tasktick.api.task_requests import Making, new_task
@@ -42,11 +43,11 @@ async def create_many(call: Call) -> Reply:
         before = await _begin(call, key)
         if before is not None and before.body:
             return reply(before)
-        results = await _create(call, items, key)
+        results, limits = await _create(call, items, key)
         body = encode({"data": results})
         if key is not None:
             await _keep(call, key, body.decode())
-    return Reply(OK, body)
+    return Reply(OK, body, limits)
 
 
 def _items(call: Call) -> Sequence[msgspec.Raw | bytes]:
@@ -75,8 +76,10 @@ def _listed(call: Call) -> Sequence[msgspec.Raw]:
         raise unreadable(call.body, error) from None
 
 
-async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None) -> list[Result]:
-    """Make the tasks; a result for each, in order."""
+async def _create(
+    call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None
+) -> tuple[list[Result], dict[str, str]]:
+    """Make the tasks; a result for each, in order, and the headers that say how many more there may be."""
     results: list[Result] = [{} for _ in items]
     waiting: list[tuple[int, Create]] = []
     seen: set[str] = set()
@@ -91,8 +94,8 @@ async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: Idempot
         if len(waiting) >= WRITE_SLICE:
             await _write(call, waiting, results)
             waiting = []
-    await _write(call, waiting, results)
-    return results
+    limits = await _write(call, waiting, results)
+    return results, limits
 
 
 def _one(call: Call, making: Making, item: msgspec.Raw | bytes, key: IdempotencyKey | None, seen: set[str]) -> Create:
@@ -108,7 +111,12 @@ def _one(call: Call, making: Making, item: msgspec.Raw | bytes, key: Idempotency
     return Create(new, key, None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id)))
 
 
-async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: list[Result]) -> None:
+async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: list[Result]) -> dict[str, str]:
+    """Make as many of these as the tenant may make now; the headers that say how many more."""
+    allowance = await call.rates.take(call.tenant, len(waiting))
+    for at, _ in waiting[allowance.granted :]:
+        results[at] = {"error": problems.item_error(RateRefused(allowance))}
+    waiting = waiting[: allowance.granted]
     outcomes = await call.ports.database.write_batch(CREATE, [create for _, create in waiting])
     made = []
     for (at, create), outcome in zip(waiting, outcomes, strict=True):
@@ -121,6 +129,7 @@ async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: lis
             results[at] = {"error": problems.item_error(outcome)}
     if made:
         call.ports.created(made)
+    return allowance.headers
 
 
 def _derived(key: IdempotencyKey | None, at: int) -> IdempotencyKey | None:

@@ -65,12 +65,13 @@ async def create(call: Call) -> Reply:
     key = key_of(call)
     new = new_task(request, making_of(call, None if key is None else key.name))
     given = created_answer(call, new)
+    limits = await call.rates.take_one(call.tenant)
     with call.in_flight.held(key):
         item = Create(new, key, None if key is None else given)
         [outcome] = await call.ports.database.write_batch(CREATE, [item])
     if outcome is None:
         call.ports.created((new.state,))
-        return Reply(given.status, given.body.encode(), given.headers)
+        return Reply(given.status, given.body.encode(), given.headers | limits)
     if isinstance(outcome, StoredAnswer):
         return reply(outcome)
     raise outcome
@@ -167,6 +168,7 @@ async def put(call: Call) -> Reply:
         raise Refused("validation_failed", detail, errors=[("/key", detail)])
     request.key = key
     new = new_task(request, making_of(call))
+    limits = await call.rates.take_one(call.tenant)
 
     async def operation(tx: Transaction) -> tuple[TaskView, bool]:
         held = await tasks.holder(tx, call.tenant, key)
@@ -185,7 +187,7 @@ async def put(call: Call) -> Reply:
     view, made = await call.ports.database.write(operation)
     (call.ports.created if made else call.ports.changed)((view.state,))
     headers = {"Location": f"/v1/tasks/{wire(render.TASK, view.state.id)}"} if made else {}
-    return shown(call, view, None, CREATED if made else OK, headers)
+    return shown(call, view, None, CREATED if made else OK, headers | limits)
 
 
 async def patch(call: Call) -> Reply:

@@ -189,6 +189,14 @@ def _post(*names: str, body: Any = None, idempotency_key: str | None = None) -> 
     return Request("POST", _path(*names), None if body is None else msgspec.json.encode(body), headers)
 
 
+def _put(*names: str, body: Any) -> Request:
+    return Request("PUT", _path(*names), msgspec.json.encode(body))
+
+
+def _delete(*names: str) -> Request:
+    return Request("DELETE", _path(*names))
+
+
 def after(request: Request, cursor: str) -> Request:
     """The request for the page that follows."""
     path, _, query = request.path.partition("?")
@@ -224,7 +232,7 @@ def act_on_task(name: str, action: str, idempotency_key: str | None = None) -> R
 
 def delete_task(name: str) -> Request:
     """Remove a task and its history."""
-    return Request("DELETE", _path("tasks", name))
+    return _delete("tasks", name)
 
 
 def list_dead_letters(filters: Filters | None = None) -> Request:
@@ -265,3 +273,54 @@ def stats() -> Request:
 def secrets(*, reveal: bool = False) -> Request:
     """The signing secrets; only `reveal` shows what they are."""
     return _get("secrets", query={"reveal": 1} if reveal else None)
+
+
+def create_secret(idempotency_key: str | None = None) -> Request:
+    """Make a further signing secret, shown once."""
+    return _post("secrets", idempotency_key=idempotency_key)
+
+
+def rotate_secret(retire_after: str | None = None, idempotency_key: str | None = None) -> Request:
+    """Make a signing secret; the others sign beside it for so long, or until they are retired."""
+    body = None if retire_after is None else {"retire_after": retire_after}
+    return _post("secrets", "rotate", body=body, idempotency_key=idempotency_key)
+
+
+def retire_secret(name: str) -> Request:
+    """Let a signing secret sign no more."""
+    return _delete("secrets", name)
+
+
+def list_keys(filters: Filters | None = None) -> Request:
+    """A page of API keys."""
+    return _get("keys", query=filters)
+
+
+def create_key(key: Mapping[str, Any], idempotency_key: str | None = None) -> Request:
+    """Make an API key, shown once."""
+    return _post("keys", body=key, idempotency_key=idempotency_key)
+
+
+def revoke_key(name: str) -> Request:
+    """Revoke an API key."""
+    return _delete("keys", name)
+
+
+def list_tenants(filters: Filters | None = None) -> Request:
+    """A page of tenants."""
+    return _get("tenants", query=filters)
+
+
+def get_tenant(name: str) -> Request:
+    """One tenant: its limits, and what it has."""
+    return _get("tenants", name)
+
+
+def put_tenant(name: str, limits: Mapping[str, Any]) -> Request:
+    """Set what a tenant may have, whole."""
+    return _put("tenants", name, body=limits)
+
+
+def delete_tenant(name: str) -> Request:
+    """Remove a tenant that has nothing to do."""
+    return _delete("tenants", name)

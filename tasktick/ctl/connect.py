@@ -38,6 +38,7 @@ class Asked(msgspec.Struct):
     key_file: str | None = None
     data: str | None = None
     output: str | None = None
+    tenant: str | None = None
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -63,6 +64,13 @@ def server_options(command: Command) -> Command:
             expose_value=False,
             callback=_remember,
             help="How to print the answer: for people (the default), or as the API gave it.",
+        ),
+        click.option(
+            "--tenant",
+            metavar="NAME",
+            expose_value=False,
+            callback=_remember,
+            help="Act for this tenant; takes an operator's key  [default: that of the key]",
         ),
         click.option(
             "--data",
@@ -233,11 +241,18 @@ def session() -> Session:
     asked = context.ensure_object(Asked)
     place = locate(asked, os.environ)
     try:
-        client = Client(place.url, place.key)
+        client = Client(place.url, place.key, tenant=_tenant(asked.tenant))
     except BadRequest as error:
         raise click.UsageError(str(error)) from error
     context.call_on_close(client.close)
     return Session(client, place, asked.output or "table")
+
+
+def _tenant(name: str | None) -> str | None:
+    """A name that can stand in a header; whether it is a tenant's is the server's to say."""
+    if name is not None and not (name.isascii() and name.isprintable() and name.strip()):
+        raise click.UsageError(f"--tenant {name!r} is no tenant's name.")
+    return name
 
 
 def new_key() -> str:

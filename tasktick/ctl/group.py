@@ -63,6 +63,8 @@ class CtlGroup(LazyGroup):
         "schedule": "tasktick.ctl.schedule:group",
         "stats": "tasktick.ctl.stats:command",
         "secret": "tasktick.ctl.secret:group",
+        "key": "tasktick.ctl.key:group",
+        "tenant": "tasktick.ctl.tenant:group",
     },
 )
 @server_options

@@ -29,15 +29,30 @@ def filters(command: Command) -> Command:
             for time in TIMES
         ),
         click.option("--order", type=click.Choice(["asc", "desc"]), help="By id, oldest or newest first."),
+        paging,
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def paging(command: Command) -> Command:
+    """The paging of a list."""
+    flags = (
         click.option(
             "--limit", type=click.IntRange(1, LIMIT_MAX), help=f"How many a page.  [default: {LIMIT_DEFAULT}]"
         ),
         click.option("--cursor", metavar="TEXT", help="Go on from the page that named this."),
         click.option("--all", "every", is_flag=True, help="Every page; with -o json, one a line."),
-    ]
+    )
     for flag in reversed(flags):
         command = flag(command)
     return command
+
+
+def pages(limit: int | None, cursor: str | None, *, every: bool) -> dict[str, Any]:
+    """The parameters that cut a list into pages."""
+    return {"limit": LIMIT_MAX if every and limit is None else limit, "cursor": cursor}
 
 
 def name_and_value(text: str, option: str) -> tuple[str, str]:
@@ -50,12 +65,12 @@ def name_and_value(text: str, option: str) -> tuple[str, str]:
 
 def query(given: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the request, from the flags."""
-    asked = {name: given[name] for name in ("queue", "name", "order", "limit", "cursor", *TIMES)}
+    asked = {name: given[name] for name in ("queue", "name", "order")}
+    asked |= pages(given["limit"], given["cursor"], every=given["every"])
+    asked |= {time: given[time] for time in TIMES}
     asked["type"] = given["type_"]
     if given["tag"] is not None:
         asked["tag"] = ":".join(name_and_value(given["tag"], "--tag"))
-    if given["every"] and asked["limit"] is None:
-        asked["limit"] = LIMIT_MAX
     return asked
 
 

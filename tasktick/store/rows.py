@@ -63,7 +63,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 class SecretRow(msgspec.Struct, frozen=True):
-    """A secret, sealed."""
+    """A secret, sealed; `retired_at` may lie ahead."""
 
     id: str
     tenant: str
@@ -85,6 +85,31 @@ class KeyRow(msgspec.Struct, frozen=True):
     created_at: int
     expires_at: int | None = None
     revoked_at: int | None = None
+    last_used_at: int | None = None
+
+    def works_at(self, now: int) -> bool:
+        """Whether it opens anything."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+
+class TenantRow(msgspec.Struct, frozen=True):
+    """What a tenant may have, and what it has; one without limits of its own has no times."""
+
+    name: str
+    max_pending: int | None = None
+    create_rate: str | None = None
+    created_at: int | None = None
+    updated_at: int | None = None
+    pending: int = 0
+    running: int = 0
+
+
+class Room(msgspec.Struct, frozen=True, array_like=True):
+    """How many unfinished tasks a tenant with a quota may have, and has."""
+
+    tenant: str
+    max_pending: int
+    pending: int
 
 
 class EndFault(msgspec.Struct, frozen=True, array_like=True):

@@ -9,7 +9,7 @@ from tasktick.model.change import Change
 from tasktick.model.ids import KEY_PREFIX, parse, wire
 from tasktick.model.state import State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import names
+from tasktick.store import names, tenants
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Batch, Lane, Transaction, only
@@ -49,7 +49,10 @@ class Create(msgspec.Struct, frozen=True):
 async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     """Insert tasks. Each item's result is None (created), a `StoredAnswer` (seen before), or its refusal."""
     results: list[Any] = [None] * len(creates)
-    await _take_names(tx, creates, results)
+    wanted = await _judge_names(tx, creates, results)
+    await _take_room(tx, creates, results)
+    if wanted:
+        await _take_names(tx, creates, results)
     fresh = sorted((one.task for one, result in zip(creates, results, strict=True) if result is None), key=_id)
     if fresh:
         await insert(tx, fresh)
@@ -74,8 +77,16 @@ async def insert(tx: Transaction, fresh: list[NewTask]) -> None:
     await deltas.write(tx)
 
 
-async def _take_names(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
-    """Take the keys of these creates; where one is taken, the result says by what."""
+async def _take_room(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
+    """Let in, in order, those that the quotas of their tenants have room for."""
+    rooms = await tenants.rooms(tx, {one.task.state.tenant for one in creates})
+    for at, one in enumerate(creates):
+        if results[at] is None:
+            results[at] = rooms.take(one.task.state.tenant)
+
+
+async def _judge_names(tx: Transaction, creates: list[Create], results: list[Any]) -> bool:
+    """Look up the keys of these creates; where one is taken, the result says by what. Whether there are any."""
     wanted: dict[tuple[str, str, str], int] = {}
     for at, one in enumerate(creates):
         for row in _names_of(one):
@@ -83,11 +94,16 @@ async def _take_names(tx: Transaction, creates: list[Create], results: list[Any]
                 raise Refused("internal", "two creates of one batch share a key")  # halved until they stand alone
             wanted[row.tenant, row.kind, row.name] = at
     if not wanted:
-        return
+        return False
     asked = [{"tenant": tenant, "kind": kind, "name": name} for tenant, kind, name in sorted(wanted)]
     for row in await tx.rows("names_read", Name, rows=asked):
         at = wanted[row.tenant, row.kind, row.name]
         await _settle_taken(tx, creates[at], row, at, results)
+    return True
+
+
+async def _take_names(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
+    """Take the keys of those that are let in."""
     rows = [
         columns(row) for one, result in zip(creates, results, strict=True) if result is None for row in _names_of(one)
     ]
@@ -183,10 +199,11 @@ async def states(tx: Transaction, ids: list[str]) -> list[TaskState]:
 async def change(tx: Transaction, changes: list[Change]) -> list[str]:
     """Write changes, each guarded by the version and state it was made from; the ids that were not stale.
 
-    A finished task that is taken up again takes its key again. If another has it by now, one alone is refused;
-    of several it is left out, as a stale one is.
+    A finished task that is taken up again takes its key again, and room within its tenant's quota. If another has
+    the key by now, or there is no room, one alone is refused; of several it is left out, as a stale one is.
     """
     ordered = await _fresh(tx, sorted(changes, key=lambda one: one.after.id))
+    ordered = await _with_room(tx, ordered, alone=len(changes) == 1)
     ordered = await _with_keys(tx, ordered, alone=len(changes) == 1)
     if not ordered:
         return []
@@ -211,6 +228,22 @@ async def _fresh(tx: Transaction, changes: list[Change]) -> list[Change]:
         if place not in stale:
             fresh.setdefault(one.after.id, one)
     return list(fresh.values())
+
+
+async def _with_room(tx: Transaction, changes: list[Change], *, alone: bool) -> list[Change]:
+    """Those that need no room, or found it."""
+    reopened = {one.after.id for one in changes if not pending(one.before.state) and pending(one.after.state)}
+    if not reopened:
+        return changes
+    rooms = await tenants.rooms(tx, {one.after.tenant for one in changes if one.after.id in reopened})
+    kept = []
+    for one in changes:
+        refused = rooms.take(one.after.tenant) if one.after.id in reopened else None
+        if refused is None:
+            kept.append(one)
+        elif alone:
+            raise refused
+    return kept
 
 
 async def _with_keys(tx: Transaction, changes: list[Change], *, alone: bool) -> list[Change]:

@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from tasktick.access import keys
+from tasktick.access.key_use import KeyUse
 from tasktick.access.roles import Role
 from tasktick.access.vault import Vault
 from tasktick.api.ports import Ports
@@ -97,6 +98,7 @@ class Served:
         self.changed: list[TaskState] = []
         self.signing_changed: list[str] = []
         self.vault = Vault(bytes(32))
+        self.key_use = KeyUse(world.database)
         self.key = ""
         self.ports = Ports(
             database=world.database,
@@ -108,6 +110,7 @@ class Served:
             created=self.created.extend,
             changed=self.changed.extend,
             signing_changed=self.signing_changed.append,
+            key_used=self.key_use.note,
             reasons_not_ready=lambda: self.switches.not_ready,
             draining=lambda: self.switches.draining,
             overloaded=lambda: self.switches.overloaded,
@@ -129,7 +132,8 @@ class Served:
         key = keys.make(secrets.token_bytes(keys.RANDOM_BYTES))
         prefix = keys.prefix_of(key)
         assert prefix is not None
-        row = KeyRow(prefix, prefix, keys.digest(key), tenant, role, None, self.world.now, **columns)
+        key_id = self.ports.ids.new(self.world.now, 0)
+        row = KeyRow(key_id, prefix, keys.digest(key), tenant, role, None, self.world.now, **columns)
         await self.database.write(lambda tx: stored.add_key(tx, row))
         return key
 

@@ -1,5 +1,6 @@
 """Retention, leases and nodes, secrets and keys."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -153,3 +154,48 @@ async def test_a_key_is_kept_whole_and_once(store: Database) -> None:
     assert await store.read(secrets.keys) == [key]
     assert await store.read(lambda tx: secrets.key_by_prefix(tx, "ttk_abc")) == key
     assert await store.read(lambda tx: secrets.key_by_prefix(tx, "ttk_ab")) is None
+
+
+async def test_a_secret_is_retired_once_and_only_earlier(store: Database) -> None:
+    async def ends() -> list[int | None]:
+        return [row.retired_at for row in await store.read(lambda tx: secrets.read(tx, "a"))]
+
+    for number in range(2):
+        await store.write(partial(secrets.add, secret=SecretRow(f"id-{number}", "a", secrets.SIGNING, "x", number)))
+    assert await store.write(lambda tx: secrets.retire_at(tx, "a", ["id-0"], 50)) == 1
+    assert await store.write(lambda tx: secrets.retire_at(tx, "a", ["id-0"], 60)) == 0
+    assert await store.write(lambda tx: secrets.retire_at(tx, "b", ["id-1"], 10)) == 0
+    assert await ends() == [None, 50]
+    assert await store.write(lambda tx: secrets.retire(tx, "a", ["id-0"], 55)) == 0, "it has ended by itself"
+    assert await store.write(lambda tx: secrets.retire(tx, "a", ["id-0", "id-1"], 40)) == 2
+    assert await store.write(lambda tx: secrets.retire(tx, "a", ["id-0", "id-1"], 41)) == 0
+    assert await ends() == [40, 40]
+
+
+async def test_keys_are_listed_revoked_counted_and_their_use_is_noted(store: Database) -> None:
+    for number, (tenant, role) in enumerate((("a", "viewer"), ("a", "operator"), ("b", "viewer"))):
+        row = KeyRow(f"id-{number}", f"prefix-{number}", "0" * 64, tenant, role, None, 5, 100 if number == 2 else None)
+        await store.write(partial(secrets.add_key, key=row))
+
+    async def page(tenant: str | None, roles: list[str], *, revoked: bool = False, **more: Any) -> list[str]:
+        asked = {"beyond": None, "limit": 10, **more}
+        found = await store.read(lambda tx: secrets.keys_page(tx, tenant, roles, revoked=revoked, **asked))
+        return [row.id for row in found]
+
+    async def count(now: int, **by: str) -> int:
+        return await store.read(lambda tx: secrets.count_keys(tx, now, **by))
+
+    both = ["operator", "viewer"]
+    assert await page(None, both) == ["id-2", "id-1", "id-0"]
+    assert await page(None, both, limit=1, beyond="id-2") == ["id-1"]
+    assert await page("a", ["viewer"]) == ["id-0"]
+    assert [await count(99), await count(100), await count(99, tenant="a", role="viewer")] == [3, 2, 1]
+    assert [await store.write(lambda tx: secrets.revoke_key(tx, "id-0", 7)) for _ in range(2)] == [1, 0]
+    assert await page("a", both) == ["id-1"]
+    assert await page("a", both, revoked=True) == ["id-0"]
+    assert await store.write(lambda tx: secrets.revoke_keys_of(tx, "a", 8)) == 1
+    assert await store.write(lambda tx: secrets.note_use(tx, [("id-1", 9), ("id-2", 9)])) == 2
+    assert await store.write(lambda tx: secrets.note_use(tx, [("id-1", 8), ("id-2", 10), ("gone", 1)])) == 1
+    used = [await store.read(partial(secrets.key_by_id, tenant=None, key_id=f"id-{n}")) for n in range(3)]
+    assert [row and (row.revoked_at, row.last_used_at) for row in used] == [(7, None), (8, 9), (None, 10)]
+    assert await store.read(lambda tx: secrets.key_by_id(tx, "a", "id-2")) is None

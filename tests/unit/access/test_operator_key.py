@@ -58,6 +58,20 @@ async def test_a_store_that_has_keys_gets_none(database: Database, tmp_path: Pat
     assert not (tmp_path / "two.key").exists()
 
 
+async def test_a_store_whose_operators_keys_open_nothing_gets_one(database: Database, tmp_path: Path) -> None:
+    file = tmp_path / "operator.key"
+    await operator_key.adopt_or_make(database, file, IDS, NOW)
+    [row] = await database.read(stored.keys)
+    await database.write(lambda tx: stored.revoke_key(tx, row.id, NOW))
+    with pytest.raises(ConfigError, match="revoked"):
+        await operator_key.adopt_or_make(database, file, IDS, NOW)
+
+    file.unlink()
+    found = await operator_key.adopt_or_make(database, file, IDS, NOW)
+    assert found is not None
+    assert found.made_now
+
+
 async def test_a_file_that_is_no_key_is_refused(database: Database, tmp_path: Path) -> None:
     file = tmp_path / "operator.key"
     secret_files.create(file, "nonsense")
@@ -80,7 +94,7 @@ async def test_the_first_signing_secret(database: Database) -> None:
     made = [await signing_secrets.ensure(database, "acme", vault, IDS, NOW, lambda: "whsec_x") for _ in range(2)]
 
     assert made == [True, False]
-    assert await signing_secrets.active(database, "acme", vault) == ["whsec_x"]
-    assert await signing_secrets.active(database, "other", vault) == []
+    assert [one.text for one in await signing_secrets.active(database, "acme", vault, NOW)] == ["whsec_x"]
+    assert await signing_secrets.active(database, "other", vault, NOW) == []
     with pytest.raises(SealBroken):
-        await signing_secrets.active(database, "acme", Vault(bytes(range(32))))
+        await signing_secrets.active(database, "acme", Vault(bytes(range(32))), NOW)

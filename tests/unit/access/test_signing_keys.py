@@ -1,6 +1,7 @@
-"""The signing secrets that are in use, when the store does not answer."""
+"""The signing secrets that are in use: when one of them ends, and when the store does not answer."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from random import Random
 from typing import Any, cast
 
@@ -8,11 +9,16 @@ import pytest
 
 from tasktick.access import signing_secrets
 from tasktick.access.signing_keys import SigningKeys
+from tasktick.access.signing_secrets import SigningSecret
 from tasktick.access.vault import KEY_BYTES, Vault
 from tasktick.clock import SystemClock
 from tasktick.errors import StoreFull
 from tasktick.model.ids import IdMaker
+from tasktick.store import secrets as stored_secrets
 from tasktick.store.protocol import Database
+from tests.store.drivers import sqlite
+
+NOW = 1_800_000_000_000
 
 
 async def test_a_change_that_could_not_be_read_is_read_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,8 +29,8 @@ async def test_a_change_that_could_not_be_read_is_read_the_next_time(monkeypatch
             raise StoreFull("The disk that holds the store is full.")
         return False
 
-    async def active(*_: object) -> list[str]:
-        return stored
+    async def active(*_: object) -> list[SigningSecret]:
+        return [SigningSecret(text, text, 0) for text in stored]
 
     replaced: dict[str, Callable[..., Awaitable[Any]]] = {"ensure": ensure, "active": active}
     for name, function in replaced.items():
@@ -42,3 +48,47 @@ async def test_a_change_that_could_not_be_read_is_read_the_next_time(monkeypatch
     full[0] = False
     await keys.load(["ada"])
     assert list(keys.of("ada")) == [b"new", b"old"]
+
+
+class StandingClock:
+    """Tells the time that it is set to."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def monotonic_ms(self) -> float:
+        return float(self.now)
+
+    async def sleep_ms(self, duration_ms: float) -> None:
+        raise AssertionError("nothing here waits")
+
+
+async def test_a_secret_signs_until_its_end_and_not_beyond(tmp_path: Path) -> None:
+    vault, ids, clock = Vault(bytes(KEY_BYTES)), IdMaker(Random(1)), StandingClock(NOW)
+    async with sqlite(tmp_path) as database:
+
+        async def add(text: str) -> str:
+            secret = SigningSecret(ids.new(clock.now, 0), text, clock.now)
+            await database.write(lambda tx: signing_secrets.add(tx, "ada", vault, secret))
+            return secret.id
+
+        keys = SigningKeys(database, vault, ids, clock, lambda: "made", lambda text: text.encode())
+        old = await add("old")
+        await keys.load(["ada"])
+        clock.now += 1
+        await add("new")
+        assert await database.write(lambda tx: stored_secrets.retire_at(tx, "ada", [old], clock.now + 100)) == 1
+        await keys.load(["ada"])
+        assert list(keys.of("ada")) == [b"old"], "it waits to be told"
+        keys.changed("ada")
+        await keys.load(["ada"])
+        assert list(keys.of("ada")) == [b"new", b"old"]
+        clock.now += 99
+        await keys.load(["ada"])
+        assert list(keys.of("ada")) == [b"new", b"old"]
+        clock.now += 1
+        await keys.load(["ada"])
+        assert list(keys.of("ada")) == [b"new"]
