@@ -1,7 +1,8 @@
 """The table of everything that can be asked: what the router serves, and what is described from it."""
 
 from tasktick.access.roles import Permission
-from tasktick.api import dead_letters, health, secrets, task_actions, task_batches, tasks
+from tasktick.api import answers, dead_letters, filters, health, secrets, task_actions, task_batches, tasks
+from tasktick.api.description import handlers as description
 from tasktick.api.routing import NDJSON, Route
 from tasktick.api.schemas import Empty, Replay, TaskBatch, TaskPatch, TaskRequest
 
@@ -19,20 +20,44 @@ ACTIONS = (
 
 def table() -> tuple[Route, ...]:
     """Every route."""
-    return (*_open(), *_tasks(), *_actions(), *_dead_letters(), *_secrets())
+    return (
+        *_open(),
+        *description.routes_of(table),
+        *_tasks(),
+        *_task(),
+        *_actions(),
+        *_dead_letters(),
+        *_secrets(),
+    )
 
 
 def _open() -> tuple[Route, ...]:
     return (
-        Route("GET", "/healthz", health.healthz, None, (200,), "Whether the process lives"),
-        Route("GET", "/readyz", health.readyz, None, (200, 503), "Whether it is ready, else why not"),
-        Route("GET", "/metrics", health.metrics, None, (200,), "Metrics for Prometheus"),
-        Route("GET", "/v1/stats", health.stats, READ, (200,), "Counts by state, lateness, rates"),
+        Route("GET", "/healthz", health.healthz, None, (200,), "Whether the process lives", answer=answers.Health),
+        Route(
+            "GET",
+            "/readyz",
+            health.readyz,
+            None,
+            (200, 503),
+            "Whether it is ready, else why not",
+            answer=answers.Ready,
+        ),
+        Route(
+            "GET",
+            "/metrics",
+            health.metrics,
+            None,
+            (200,),
+            "Metrics for Prometheus",
+            answer=str,
+            answer_media_type="text/plain",
+        ),
+        Route("GET", "/v1/stats", health.stats, READ, (200,), "Counts by state, lateness, rates", answer=answers.Stats),
     )
 
 
 def _tasks() -> tuple[Route, ...]:
-    one = "/v1/tasks/{id}"
     return (
         Route(
             "POST",
@@ -41,12 +66,22 @@ def _tasks() -> tuple[Route, ...]:
             CREATE,
             (201, 409, 422),
             "Create a task",
+            answer=answers.Task,
             model=TaskRequest,
             size="body",
             writes=True,
             makes_work=True,
         ),
-        Route("GET", "/v1/tasks", tasks.list_, READ, (200, 422), "List tasks"),
+        Route(
+            "GET",
+            "/v1/tasks",
+            tasks.list_,
+            READ,
+            (200, 422),
+            "List tasks",
+            query=filters.TASK_WORDS,
+            answer=answers.TaskPage,
+        ),
         Route(
             "POST",
             "/v1/tasks/batch",
@@ -54,21 +89,38 @@ def _tasks() -> tuple[Route, ...]:
             CREATE,
             (200, 422),
             "Create up to 10,000 tasks",
+            answer=answers.BatchMade,
             model=TaskBatch,
             size="batch",
             media_types=("application/json", NDJSON),
             writes=True,
             makes_work=True,
         ),
-        Route("GET", one, tasks.get, READ, (200, 404), "Show a task"),
-        Route("GET", f"{one}/attempts", tasks.list_attempts, READ, (200, 404), "List the attempts of a task"),
+    )
+
+
+def _task() -> tuple[Route, ...]:
+    one = "/v1/tasks/{id}"
+    return (
+        Route("GET", one, tasks.get, READ, (200, 404), "Show a task", answer=answers.TaskWhole),
+        Route(
+            "GET",
+            f"{one}/attempts",
+            tasks.list_attempts,
+            READ,
+            (200, 404),
+            "List the attempts of a task",
+            query=filters.ATTEMPT_WORDS,
+            answer=answers.AttemptPage,
+        ),
         Route(
             "PUT",
             one,
             tasks.put,
             CREATE,
-            (200, 201, 409, 412, 422),
+            (200, 201, 405, 409, 412, 422),
             "Create a task by its key, or replace it",
+            answer=answers.Task,
             model=TaskRequest,
             size="body",
             writes=True,
@@ -81,6 +133,7 @@ def _tasks() -> tuple[Route, ...]:
             MANAGE,
             (200, 404, 409, 412, 422),
             "Change a task before it runs",
+            answer=answers.Task,
             model=TaskPatch,
             size="body",
             writes=True,
@@ -98,6 +151,7 @@ def _actions() -> tuple[Route, ...]:
             permission,
             (200, 404, 409, 412),
             summary,
+            answer=answers.Task,
             model=Empty,
             size="body",
             writes=True,
@@ -109,8 +163,25 @@ def _actions() -> tuple[Route, ...]:
 def _dead_letters() -> tuple[Route, ...]:
     one = "/v1/dlq/{id}"
     return (
-        Route("GET", "/v1/dlq", dead_letters.list_, READ, (200, 422), "List dead letters"),
-        Route("GET", one, dead_letters.get, READ, (200, 404), "Show a dead letter with every attempt"),
+        Route(
+            "GET",
+            "/v1/dlq",
+            dead_letters.list_,
+            READ,
+            (200, 422),
+            "List dead letters",
+            query=filters.DEAD_LETTER_WORDS,
+            answer=answers.DeadLetterPage,
+        ),
+        Route(
+            "GET",
+            one,
+            dead_letters.get,
+            READ,
+            (200, 404),
+            "Show a dead letter with every attempt",
+            answer=answers.DeadLetterWhole,
+        ),
         Route(
             "POST",
             f"{one}/replay",
@@ -118,6 +189,7 @@ def _dead_letters() -> tuple[Route, ...]:
             MANAGE,
             (200, 404, 409, 422),
             "Run its task again",
+            answer=answers.DeadLetter,
             model=Replay,
             size="body",
             writes=True,
@@ -129,6 +201,7 @@ def _dead_letters() -> tuple[Route, ...]:
             MANAGE,
             (200, 404, 409),
             "Mark it as dealt with",
+            answer=answers.DeadLetter,
             model=Empty,
             size="body",
             writes=True,
@@ -138,7 +211,16 @@ def _dead_letters() -> tuple[Route, ...]:
 
 def _secrets() -> tuple[Route, ...]:
     return (
-        Route("GET", "/v1/secrets", secrets.list_, ADMINISTER, (200,), "List signing secrets"),
+        Route(
+            "GET",
+            "/v1/secrets",
+            secrets.list_,
+            ADMINISTER,
+            (200,),
+            "List signing secrets",
+            query=filters.SECRET_WORDS,
+            answer=answers.SecretPage,
+        ),
         Route(
             "POST",
             "/v1/secrets",
@@ -146,6 +228,8 @@ def _secrets() -> tuple[Route, ...]:
             ADMINISTER,
             (201, 409),
             "Make a signing secret; it is shown once",
+            answer=answers.Secret,
+            repeatable=False,
             model=Empty,
             size="body",
             writes=True,

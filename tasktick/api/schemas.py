@@ -2,14 +2,55 @@
 
 A field that is absent is `UNSET`; one that is null asks for its default. One whose type is `None` stands in the
 contract and is brought by a later version: null is taken, a value is refused. `body` stays as the client wrote
-it, byte for byte.
+it, byte for byte. What stands in `Meta` is for the description; `faults` and their callers check it.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from tasktick.api.times import Duration, Instant
+from tasktick.api import times
+from tasktick.model.retry import MAX_ATTEMPTS_LIMIT
+
+Instant = Annotated[
+    times.Instant,
+    Meta(description="RFC 3339 with an offset, or Unix seconds.", examples=["2030-12-01T09:00:00+01:00", 1922342400]),
+]
+Duration = Annotated[
+    times.Duration,
+    Meta(description="Seconds, or text with units, or ISO 8601.", examples=["90s", "1h30m", "500ms", "PT90S", 90]),
+]
+Key = Annotated[
+    str,
+    Meta(
+        description="Your own id, unique among what has not finished.",
+        extra_json_schema={"pattern": "^[A-Za-z0-9_.:-]{1,128}$"},
+    ),
+]
+Name = Annotated[str, Meta(extra_json_schema={"maxLength": 200})]
+Queue = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9_.:-]{1,128}$"})]
+Priority = Annotated[int, Meta(description="0 goes first, 9 last.", extra_json_schema={"minimum": 0, "maximum": 9})]
+Tags = Annotated[
+    dict[str, str],
+    Meta(
+        description="Pairs of text to find it by.",
+        extra_json_schema={
+            "maxProperties": 20,
+            "propertyNames": {"pattern": "^[^:]+$", "maxLength": 128},
+            "additionalProperties": {"type": "string", "maxLength": 128},
+        },
+    ),
+]
+Headers = Annotated[dict[str, str], Meta(description="Secret ones are encrypted, and shown as ***.")]
+Success = Annotated[
+    list[str | int],
+    Meta(description="Statuses that mean done.", examples=[["2xx"], ["200-204", 302]]),
+]
+Attempts = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_ATTEMPTS_LIMIT})]
+Factor = Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000})]
+Fraction = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+Delays = Annotated[list[Duration], Meta(extra_json_schema={"minItems": 1, "maxItems": 100})]
+Body = Annotated[Raw, Meta(description="Any JSON; sent byte for byte.")]
 
 
 class Request(Struct, forbid_unknown_fields=True, gc=False):
@@ -25,12 +66,12 @@ class TargetRequest(Request):
 
     url: str
     method: str | None = None
-    headers: dict[str, str] | None = None
-    body: Raw | UnsetType = UNSET
+    headers: Headers | None = None
+    body: Body | UnsetType = UNSET
     body_text: str | None = None
     body_base64: str | None = None
     timeout: Duration | None = None
-    success: list[str | int] | None = None
+    success: Success | None = None
     sensitive_headers: list[str] | None = None
     async_timeout: None = None
 
@@ -40,44 +81,44 @@ class TargetOverrides(Request):
 
     url: str | UnsetType = UNSET
     method: str | UnsetType | None = UNSET
-    headers: dict[str, str] | UnsetType | None = UNSET
-    body: Raw | UnsetType = UNSET
+    headers: Headers | UnsetType | None = UNSET
+    body: Body | UnsetType = UNSET
     body_text: str | UnsetType | None = UNSET
     body_base64: str | UnsetType | None = UNSET
     timeout: Duration | UnsetType | None = UNSET
-    success: list[str | int] | UnsetType | None = UNSET
+    success: Success | UnsetType | None = UNSET
     sensitive_headers: list[str] | UnsetType | None = UNSET
 
 
 class RetryRequest(Request):
     """How often, and how long between."""
 
-    max_attempts: int | None = None
+    max_attempts: Attempts | None = None
     strategy: Literal["exponential", "fixed", "list"] | None = None
     initial: Duration | None = None
-    factor: float | None = None
+    factor: Factor | None = None
     max_delay: Duration | None = None
-    jitter: float | None = None
-    delays: list[Duration] | None = None
+    jitter: Fraction | None = None
+    delays: Delays | None = None
 
 
 class TaskRequest(Request):
     """A task to make."""
 
     target: TargetRequest
-    key: str | None = None
-    name: str | None = None
-    type: str | None = None
+    key: Key | None = None
+    name: Name | None = None
+    type: Name | None = None
     run_at: Instant | None = None
     delay: Duration | None = None
-    queue: str | None = None
-    priority: int | None = None
+    queue: Queue | None = None
+    priority: Priority | None = None
     retry: RetryRequest | None = None
     sla: Duration | None = None
     jitter: Duration | None = None
     expires_in: Duration | None = None
     delivery: Literal["at_least_once", "at_most_once"] | None = None
-    tags: dict[str, str] | None = None
+    tags: Tags | None = None
     callback: None = None
     payload: None = None
 
@@ -85,15 +126,15 @@ class TaskRequest(Request):
 class TaskPatch(Request):
     """What is to be different about a task."""
 
-    name: str | UnsetType | None = UNSET
+    name: Name | UnsetType | None = UNSET
     run_at: Instant | UnsetType | None = UNSET
     delay: Duration | UnsetType | None = UNSET
-    priority: int | UnsetType | None = UNSET
+    priority: Priority | UnsetType | None = UNSET
     target: TargetRequest | UnsetType = UNSET
     retry: RetryRequest | UnsetType | None = UNSET
     sla: Duration | UnsetType | None = UNSET
-    tags: dict[str, str] | UnsetType | None = UNSET
-    queue: str | UnsetType | None = UNSET
+    tags: Tags | UnsetType | None = UNSET
+    queue: Queue | UnsetType | None = UNSET
     state: Literal["paused", "scheduled"] | UnsetType = UNSET
 
 

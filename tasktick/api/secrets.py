@@ -26,7 +26,7 @@ SECRET_BYTES = 32
 async def list_(call: Call) -> Reply:
     """GET /v1/secrets."""
     faults = Faults()
-    filters.known(faults, call.query, ("reveal",))
+    filters.known(faults, call.query, filters.SECRET_WORDS)
     reveal = bool(filters.flag(faults, call.query, "reveal"))
     faults.end()
     if reveal:
