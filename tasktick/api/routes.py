@@ -1,10 +1,21 @@
 """The table of everything that can be asked: what the router serves, and what is described from it."""
 
 from tasktick.access.roles import Permission
-from tasktick.api import answers, dead_letters, filters, health, secrets, task_actions, task_batches, tasks
+from tasktick.api import (
+    answers,
+    bulk_dead_letters,
+    bulk_tasks,
+    dead_letters,
+    filters,
+    health,
+    secrets,
+    task_actions,
+    task_batches,
+    tasks,
+)
 from tasktick.api.description import handlers as description
 from tasktick.api.routing import NDJSON, Route
-from tasktick.api.schemas import Empty, Replay, TaskBatch, TaskPatch, TaskRequest
+from tasktick.api.schemas import DeadLetterBulk, Empty, Replay, TaskBatch, TaskBulk, TaskPatch, TaskRequest
 
 READ, CREATE, CANCEL = Permission.READ, Permission.CREATE, Permission.CANCEL
 MANAGE, ADMINISTER = Permission.MANAGE, Permission.ADMINISTER
@@ -26,6 +37,7 @@ def table() -> tuple[Route, ...]:
         *_tasks(),
         *_task(),
         *_actions(),
+        *_bulk(),
         *_dead_letters(),
         *_secrets(),
     )
@@ -157,6 +169,41 @@ def _actions() -> tuple[Route, ...]:
             writes=True,
         )
         for word, permission, summary in ACTIONS
+    )
+
+
+BULK = (
+    ("tasks/cancel", CANCEL, bulk_tasks.act("cancel"), TaskBulk, "Cancel every task that is found"),
+    ("tasks/retry", MANAGE, bulk_tasks.act("retry"), TaskBulk, "Try every dead, cancelled or expired one again"),
+    ("tasks/run", MANAGE, bulk_tasks.act("run"), TaskBulk, "Run every task that is found now"),
+    ("tasks/delete", MANAGE, bulk_tasks.delete, TaskBulk, "Remove every task that is found, and its history"),
+    ("dlq/replay", MANAGE, bulk_dead_letters.replay, DeadLetterBulk, "Run the task of every open one again"),
+    ("dlq/archive", MANAGE, bulk_dead_letters.archive, DeadLetterBulk, "Mark every open one as dealt with"),
+    (
+        "dlq/purge",
+        MANAGE,
+        bulk_dead_letters.purge,
+        DeadLetterBulk,
+        "Remove every one that is found, with its dead task",
+    ),
+)
+
+
+def _bulk() -> tuple[Route, ...]:
+    return tuple(
+        Route(
+            "POST",
+            f"/v1/{path}",
+            handler,
+            permission,
+            (200, 409, 422),
+            summary,
+            answer=answers.BulkDone,
+            model=model,
+            size="body",
+            writes=True,
+        )
+        for path, permission, handler, model, summary in BULK
     )
 
 

@@ -7,7 +7,7 @@ it, byte for byte. What stands in `Meta` is for the description; `faults` and th
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from tasktick.api import times
 from tasktick.model.retry import MAX_ATTEMPTS_LIMIT
@@ -148,3 +148,48 @@ class Replay(Request):
     """A dead letter to try again."""
 
     target: TargetOverrides | None = None
+
+
+class Selection(Request):
+    """What tasks and dead letters are found by; the words are those of a list."""
+
+    queue: str | None = None
+    type: str | None = None
+    name: str | None = None
+    tag: Annotated[str, Meta(description="As name:value.", examples=["team:billing"])] | None = None
+    schedule_id: str | None = None
+    workflow_id: str | None = None
+    run_after: Instant | None = None
+    run_before: Instant | None = None
+    created_after: Instant | None = None
+    created_before: Instant | None = None
+    sla_met: bool | None = None
+    q: Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 200})] | None = None
+
+
+class TaskSelection(Selection):
+    """Which tasks; all that is said must be so, and something must be said."""
+
+    state: Annotated[str | list[str], Meta(description="One state or several.", examples=["dead"])] | None = None
+
+
+class DeadLetterSelection(Selection):
+    """Which dead letters; all that is said must be so, and something must be said."""
+
+    unresolved: Annotated[bool, Meta(description="Open ones, which is the default, or the others.")] | None = None
+    class_: Literal["receiver", "network", "policy", "platform"] | None = field(default=None, name="class")
+
+
+class TaskBulk(Request):
+    """Something to do to every task that is found."""
+
+    filter: TaskSelection
+    dry_run: Annotated[bool, Meta(description="Only count.")] = False
+
+
+class DeadLetterBulk(Request):
+    """Something to do to every dead letter that is found."""
+
+    filter: DeadLetterSelection
+    dry_run: Annotated[bool, Meta(description="Only count.")] = False
+    rate: None = None

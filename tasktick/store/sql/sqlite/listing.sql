@@ -75,3 +75,13 @@ SELECT json_group_array(id) FROM (
     -- include: task_filter
     ORDER BY d.id LIMIT :limit
 );
+
+-- name: task_ids_matching
+SELECT json_group_array(id) FROM (
+    SELECT d.id FROM json_each(:ids) AS wanted
+    JOIN task_details AS d ON d.id = wanted.value
+    JOIN tasks AS t ON t.id = d.id
+    WHERE d.tenant = :tenant
+    -- include: task_filter
+    ORDER BY d.id DESC
+);
