@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from tasktick.api import times
 from tasktick.model.retry import MAX_ATTEMPTS_LIMIT
+from tasktick.model.state import State
 
 Instant = Annotated[
     times.Instant,
@@ -50,6 +51,12 @@ Attempts = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_A
 Factor = Annotated[float, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000})]
 Fraction = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
 Delays = Annotated[list[Duration], Meta(extra_json_schema={"minItems": 1, "maxItems": 100})]
+StateName = Annotated[str, Meta(extra_json_schema={"enum": [state.word for state in State]})]
+States = Annotated[StateName | list[StateName], Meta(description="One state or several.", examples=["dead"])]
+Tag = Annotated[str, Meta(description="As name:value.", examples=["team:billing"], extra_json_schema={"pattern": ":"})]
+ScheduleId = Annotated[str, Meta(extra_json_schema={"pattern": "^sch_[0-9a-f]{32}$"})]
+WorkflowId = Annotated[str, Meta(extra_json_schema={"pattern": "^wfl_[0-9a-f]{32}$"})]
+NOT_EMPTY = Meta(extra_json_schema={"minProperties": 1})
 Body = Annotated[Raw, Meta(description="Any JSON; sent byte for byte.")]
 
 
@@ -156,9 +163,9 @@ class Selection(Request):
     queue: str | None = None
     type: str | None = None
     name: str | None = None
-    tag: Annotated[str, Meta(description="As name:value.", examples=["team:billing"])] | None = None
-    schedule_id: str | None = None
-    workflow_id: str | None = None
+    tag: Tag | None = None
+    schedule_id: ScheduleId | None = None
+    workflow_id: WorkflowId | None = None
     run_after: Instant | None = None
     run_before: Instant | None = None
     created_after: Instant | None = None
@@ -170,7 +177,7 @@ class Selection(Request):
 class TaskSelection(Selection):
     """Which tasks; all that is said must be so, and something must be said."""
 
-    state: Annotated[str | list[str], Meta(description="One state or several.", examples=["dead"])] | None = None
+    state: States | None = None
 
 
 class DeadLetterSelection(Selection):
@@ -183,13 +190,13 @@ class DeadLetterSelection(Selection):
 class TaskBulk(Request):
     """Something to do to every task that is found."""
 
-    filter: TaskSelection
+    filter: Annotated[TaskSelection, NOT_EMPTY]
     dry_run: Annotated[bool, Meta(description="Only count.")] = False
 
 
 class DeadLetterBulk(Request):
     """Something to do to every dead letter that is found."""
 
-    filter: DeadLetterSelection
+    filter: Annotated[DeadLetterSelection, NOT_EMPTY]
     dry_run: Annotated[bool, Meta(description="Only count.")] = False
     rate: None = None

@@ -61,8 +61,8 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
 HEADERS: Mapping[str, tuple[str, Schema, str]] = {
     "RequestId": (
         "X-Request-Id",
-        {"type": "string", "pattern": "^[!-~]{1,128}$"},
-        "Names the request in the answer and in the log; without it one is made",
+        TEXT,
+        "Names the request in the answer and in the log: 1 to 128 visible ASCII characters, else one is made",
     ),
     "Tenant": (
         "TaskTick-Tenant",
@@ -97,7 +97,7 @@ def components() -> dict[str, Any]:
 
 def of(route: Route) -> list[dict[str, Any]]:
     """Every parameter that a route takes."""
-    found = [_in_path(part[1:-1], route.path) for part in route.path.split("/") if part.startswith("{")]
+    found = [_in_path(part[1:-1], route) for part in route.path.split("/") if part.startswith("{")]
     found += [_in_query(name) for name in QUERY if name in route.query]
     if unknown := route.query - QUERY.keys():
         raise ValueError(f"{route.method} {route.path} takes parameters that are not described: {unknown}")
@@ -128,10 +128,13 @@ def _in_query(name: str) -> dict[str, Any]:
     return shown | {"style": "form", "explode": True} if schema["type"] == "array" else shown
 
 
-def _in_path(name: str, path: str) -> dict[str, Any]:
-    """A part of the path. Tasks are named by their id or by the caller's own key."""
+def _in_path(name: str, route: Route) -> dict[str, Any]:
+    """A part of the path. Tasks are named by their id or by the caller's own key; made by the key alone."""
+    path = route.path
     shown: dict[str, Any] = {"name": name, "in": "path", "required": True, "schema": TEXT}
-    if path.startswith("/v1/tasks/{id}"):
+    if path == "/v1/tasks/{id}" and route.method == "PUT":
+        shown |= {"description": "key:… with a key of your own.", "schema": TEXT | {"pattern": f"^key:{KEY_PATTERN}$"}}
+    elif path.startswith("/v1/tasks/{id}"):
         schema = TEXT | {"pattern": f"^(?:tsk_[0-9a-f]{{32}}|key:{KEY_PATTERN})$"}
         shown |= {"description": "tsk_…, or key:… for the key that you gave.", "schema": schema}
     elif path.startswith("/v1/dlq/{id}"):
