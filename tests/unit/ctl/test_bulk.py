@@ -1,10 +1,12 @@
 """`ctl` on all that a filter finds: what it asks for, and what it refuses to guess."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tasktick.ctl import bulk
 from tests.fakes.api_stub import ApiStub, refused, told
 from tests.unit.ctl.conftest import Ctl
 
@@ -74,3 +76,17 @@ def test_a_refusal_says_why(ctl: Ctl, stub: ApiStub) -> None:
 
     assert result.exit_code == 1
     assert "/filter/state: Odd." in result.stderr
+
+
+@pytest.mark.parametrize(("answer", "sent"), [("y\n", [True, False]), ("n\n", [True])])
+@pytest.mark.parametrize("command", ["task delete --queue mail", "dlq purge --all"])
+def test_a_person_is_asked_before_things_are_gone(
+    ctl: Ctl, stub: ApiStub, monkeypatch: pytest.MonkeyPatch, command: str, answer: str, sent: list[bool]
+) -> None:
+    monkeypatch.setattr(bulk, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    stub.tell(told({"matched": 12, "changed": 0}), told(DONE))
+    result = ctl(*command.split(), stdin=answer)
+
+    assert result.exit_code == (0 if len(sent) > 1 else 1)
+    assert "Remove 12 " in result.stderr
+    assert [asked.document["dry_run"] for asked in stub.asked] == sent
