@@ -67,15 +67,16 @@ FROM (
     ORDER BY l.id LIMIT :limit
 ) AS l;
 
+-- CROSS keeps the order of the join: else every dead letter of the tenant is looked at.
 -- name: dead_letters_matching
 SELECT json_group_array(json_object(
     -- include: dead_letter
 ))
 FROM (
     SELECT l.* FROM json_each(:ids) AS wanted
-    JOIN dead_letters AS l ON l.id = wanted.value
-    JOIN task_details AS d ON d.id = l.task_id
-    JOIN tasks AS t ON t.id = l.task_id
+    CROSS JOIN dead_letters AS l ON l.id = wanted.value
+    CROSS JOIN task_details AS d ON d.id = l.task_id
+    CROSS JOIN tasks AS t ON t.id = l.task_id
     WHERE l.tenant = :tenant
     -- include: dead_letter_filter
     ORDER BY l.id DESC
