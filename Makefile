@@ -81,6 +81,10 @@ format: $(INSTALLED) ## Format the code, and mend what the linter can mend safel
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
+.PHONY: openapi
+openapi: $(INSTALLED) ## Write docs/openapi.json anew from the routes and the models.
+	@$(BIN)/python -m tasktick.api.description > docs/openapi.json
+
 .PHONY: types
 types: $(INSTALLED) ## Check types, strictly.
 	@$(BIN)/mypy

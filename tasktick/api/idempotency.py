@@ -7,6 +7,7 @@ whose first one is still being handled is told so at once, rather than left to w
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
 from tasktick.api.call import Call, Reply
 from tasktick.errors import Refused
@@ -45,6 +46,24 @@ async def once(call: Call, operation: Callable[[Transaction], Awaitable[tuple[st
     key = key_of(call)
     with call.in_flight.held(key):
         return await call.ports.database.write(lambda tx: names.once(tx, key, operation), Lane.CREATE)
+
+
+async def begin(call: Call, key: IdempotencyKey | None) -> StoredAnswer | None:
+    """For what takes more than one transaction: what the key was answered before; else it is taken, and pends.
+
+    A pending answer has no body. Whoever finds one goes on where the first stopped.
+    """
+    if key is None:
+        return None
+    taken = key
+
+    async def operation(tx: Transaction) -> StoredAnswer | None:
+        before = await names.replay(tx, taken)
+        if before is None:
+            await names.remember(tx, taken, "", StoredAnswer(HTTPStatus.OK, ""))
+        return before
+
+    return await call.ports.database.write(operation)
 
 
 def reply(answer: StoredAnswer) -> Reply:

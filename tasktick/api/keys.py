@@ -46,7 +46,7 @@ def _tenant(call: Call) -> str | None:
 async def list_(call: Call) -> Reply:
     """GET /v1/keys: those that are not revoked, or those that are."""
     faults = Faults()
-    filters.known(faults, call.query, ("limit", "cursor", "revoked"))
+    filters.known(faults, call.query, filters.KEY_WORDS)
     revoked = bool(filters.flag(faults, call.query, "revoked"))
     tenant = _tenant(call)
     page = paging.page_of(faults, call.query, "keys", tenant or "*")

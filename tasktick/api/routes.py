@@ -1,22 +1,34 @@
 """The table of everything that can be asked: what the router serves, and what is described from it."""
 
 from tasktick.access.roles import Permission
-from tasktick.api import dead_letters, health, keys, schedules, secrets, task_actions, task_batches, tasks, tenants
+from tasktick.api import (
+    admin_routes,
+    answers,
+    bulk_dead_letters,
+    bulk_tasks,
+    dead_letters,
+    filters,
+    health,
+    schedules,
+    task_actions,
+    task_batches,
+    tasks,
+)
+from tasktick.api.description import handlers as description
 from tasktick.api.routing import NDJSON, Route
 from tasktick.api.schemas import (
+    DeadLetterBulk,
     Empty,
-    KeyRequest,
     Replay,
-    Rotation,
     TaskBatch,
+    TaskBulk,
     TaskPatch,
     TaskRequest,
-    TenantRequest,
     TimingRequest,
 )
 
 READ, CREATE, CANCEL = Permission.READ, Permission.CREATE, Permission.CANCEL
-MANAGE, ADMINISTER, OPERATE = Permission.MANAGE, Permission.ADMINISTER, Permission.OPERATE
+MANAGE = Permission.MANAGE
 
 ACTIONS = (
     ("cancel", CANCEL, "Cancel it; one that is running may end, and only its success is kept"),
@@ -33,27 +45,44 @@ def table() -> tuple[Route, ...]:
     """Every route."""
     return (
         *_open(),
+        *description.routes_of(table),
         *_tasks(),
+        *_task(),
         *_actions(),
+        *_bulk(),
         *_dead_letters(),
         *_schedules(),
-        *_secrets(),
-        *_keys(),
-        *_tenants(),
+        *admin_routes.table(),
     )
 
 
 def _open() -> tuple[Route, ...]:
     return (
-        Route("GET", "/healthz", health.healthz, None, (200,), "Whether the process lives"),
-        Route("GET", "/readyz", health.readyz, None, (200, 503), "Whether it is ready, else why not"),
-        Route("GET", "/metrics", health.metrics, None, (200,), "Metrics for Prometheus"),
-        Route("GET", "/v1/stats", health.stats, READ, (200,), "Counts by state, lateness, rates"),
+        Route("GET", "/healthz", health.healthz, None, (200,), "Whether the process lives", answer=answers.Health),
+        Route(
+            "GET",
+            "/readyz",
+            health.readyz,
+            None,
+            (200, 503),
+            "Whether it is ready, else why not",
+            answer=answers.Ready,
+        ),
+        Route(
+            "GET",
+            "/metrics",
+            health.metrics,
+            None,
+            (200,),
+            "Metrics for Prometheus",
+            answer=str,
+            answer_media_type="text/plain",
+        ),
+        Route("GET", "/v1/stats", health.stats, READ, (200,), "Counts by state, lateness, rates", answer=answers.Stats),
     )
 
 
 def _tasks() -> tuple[Route, ...]:
-    one = "/v1/tasks/{id}"
     return (
         Route(
             "POST",
@@ -62,12 +91,22 @@ def _tasks() -> tuple[Route, ...]:
             CREATE,
             (201, 409, 422, 429),
             "Create a task",
+            answer=answers.Task,
             model=TaskRequest,
             size="body",
             writes=True,
             makes_work=True,
         ),
-        Route("GET", "/v1/tasks", tasks.list_, READ, (200, 422), "List tasks"),
+        Route(
+            "GET",
+            "/v1/tasks",
+            tasks.list_,
+            READ,
+            (200, 422),
+            "List tasks",
+            query=filters.TASK_WORDS,
+            answer=answers.TaskPage,
+        ),
         Route(
             "POST",
             "/v1/tasks/batch",
@@ -75,21 +114,38 @@ def _tasks() -> tuple[Route, ...]:
             CREATE,
             (200, 422),
             "Create up to 10,000 tasks",
+            answer=answers.BatchMade,
             model=TaskBatch,
             size="batch",
             media_types=("application/json", NDJSON),
             writes=True,
             makes_work=True,
         ),
-        Route("GET", one, tasks.get, READ, (200, 404), "Show a task"),
-        Route("GET", f"{one}/attempts", tasks.list_attempts, READ, (200, 404), "List the attempts of a task"),
+    )
+
+
+def _task() -> tuple[Route, ...]:
+    one = "/v1/tasks/{id}"
+    return (
+        Route("GET", one, tasks.get, READ, (200, 404), "Show a task", answer=answers.TaskWhole),
+        Route(
+            "GET",
+            f"{one}/attempts",
+            tasks.list_attempts,
+            READ,
+            (200, 404),
+            "List the attempts of a task",
+            query=filters.ATTEMPT_WORDS,
+            answer=answers.AttemptPage,
+        ),
         Route(
             "PUT",
             one,
             tasks.put,
             CREATE,
-            (200, 201, 409, 412, 422, 429),
+            (200, 201, 405, 409, 412, 422, 429),
             "Create a task by its key, or replace it",
+            answer=answers.Task,
             model=TaskRequest,
             size="body",
             writes=True,
@@ -102,6 +158,7 @@ def _tasks() -> tuple[Route, ...]:
             MANAGE,
             (200, 404, 409, 412, 422),
             "Change a task before it runs",
+            answer=answers.Task,
             model=TaskPatch,
             size="body",
             writes=True,
@@ -119,6 +176,7 @@ def _actions() -> tuple[Route, ...]:
             permission,
             (200, 404, 409, 412, *((429,) if word in REOPENING else ())),
             summary,
+            answer=answers.Task,
             model=Empty,
             size="body",
             writes=True,
@@ -127,11 +185,63 @@ def _actions() -> tuple[Route, ...]:
     )
 
 
+BULK = (
+    ("tasks/cancel", CANCEL, bulk_tasks.act("cancel"), TaskBulk, "Cancel every task that is found"),
+    ("tasks/retry", MANAGE, bulk_tasks.act("retry"), TaskBulk, "Try every dead, cancelled or expired one again"),
+    ("tasks/run", MANAGE, bulk_tasks.act("run"), TaskBulk, "Run every task that is found now"),
+    ("tasks/delete", MANAGE, bulk_tasks.delete, TaskBulk, "Remove every task that is found, and its history"),
+    ("dlq/replay", MANAGE, bulk_dead_letters.replay, DeadLetterBulk, "Run the task of every open one again"),
+    ("dlq/archive", MANAGE, bulk_dead_letters.archive, DeadLetterBulk, "Mark every open one as dealt with"),
+    (
+        "dlq/purge",
+        MANAGE,
+        bulk_dead_letters.purge,
+        DeadLetterBulk,
+        "Remove every one that is found, with its dead task",
+    ),
+)
+
+
+def _bulk() -> tuple[Route, ...]:
+    return tuple(
+        Route(
+            "POST",
+            f"/v1/{path}",
+            handler,
+            permission,
+            (200, 409, 422),
+            summary,
+            answer=answers.BulkDone,
+            model=model,
+            size="body",
+            writes=True,
+        )
+        for path, permission, handler, model, summary in BULK
+    )
+
+
 def _dead_letters() -> tuple[Route, ...]:
     one = "/v1/dlq/{id}"
     return (
-        Route("GET", "/v1/dlq", dead_letters.list_, READ, (200, 422), "List dead letters"),
-        Route("GET", one, dead_letters.get, READ, (200, 404), "Show a dead letter with every attempt"),
+        Route(
+            "GET",
+            "/v1/dlq",
+            dead_letters.list_,
+            READ,
+            (200, 422),
+            "List dead letters",
+            query=filters.DEAD_LETTER_WORDS,
+            answer=answers.DeadLetterPage,
+        ),
+        Route(
+            "GET",
+            one,
+            dead_letters.get,
+            READ,
+            (200, 404),
+            "Show a dead letter with every attempt",
+            answer=answers.DeadLetterWhole,
+        ),
         Route(
             "POST",
             f"{one}/replay",
@@ -139,6 +249,7 @@ def _dead_letters() -> tuple[Route, ...]:
             MANAGE,
             (200, 404, 409, 422, 429),
             "Run its task again",
+            answer=answers.DeadLetter,
             model=Replay,
             size="body",
             writes=True,
@@ -150,6 +261,7 @@ def _dead_letters() -> tuple[Route, ...]:
             MANAGE,
             (200, 404, 409),
             "Mark it as dealt with",
+            answer=answers.DeadLetter,
             model=Empty,
             size="body",
             writes=True,
@@ -166,82 +278,9 @@ def _schedules() -> tuple[Route, ...]:
             READ,
             (200, 422),
             "Show when an unsaved schedule would fire",
+            query=filters.PREVIEW_WORDS,
+            answer=answers.Preview,
             model=TimingRequest,
             size="body",
         ),
-    )
-
-
-def _secrets() -> tuple[Route, ...]:
-    return (
-        Route("GET", "/v1/secrets", secrets.list_, ADMINISTER, (200, 422), "List signing secrets"),
-        Route(
-            "POST",
-            "/v1/secrets",
-            secrets.create,
-            ADMINISTER,
-            (201, 409, 422),
-            "Make a signing secret; it is shown once",
-            model=Empty,
-            size="body",
-            writes=True,
-        ),
-        Route(
-            "POST",
-            "/v1/secrets/rotate",
-            secrets.rotate,
-            ADMINISTER,
-            (201, 409, 422),
-            "Make a signing secret and let the others sign beside it for a time",
-            model=Rotation,
-            size="body",
-            writes=True,
-        ),
-        Route(
-            "DELETE",
-            "/v1/secrets/{id}",
-            secrets.retire,
-            ADMINISTER,
-            (204, 404, 409),
-            "Let a signing secret sign no more",
-            writes=True,
-        ),
-    )
-
-
-def _keys() -> tuple[Route, ...]:
-    return (
-        Route("GET", "/v1/keys", keys.list_, ADMINISTER, (200, 422), "List API keys"),
-        Route(
-            "POST",
-            "/v1/keys",
-            keys.create,
-            ADMINISTER,
-            (201, 403, 409, 422),
-            "Make an API key; its secret is shown once",
-            model=KeyRequest,
-            size="body",
-            writes=True,
-        ),
-        Route("DELETE", "/v1/keys/{id}", keys.revoke, ADMINISTER, (204, 404, 409), "Revoke an API key", writes=True),
-    )
-
-
-def _tenants() -> tuple[Route, ...]:
-    one = "/v1/tenants/{name}"
-    return (
-        Route("GET", "/v1/tenants", tenants.list_, OPERATE, (200, 422), "List tenants"),
-        Route("GET", one, tenants.get, OPERATE, (200, 404, 422), "Show a tenant"),
-        Route(
-            "PUT",
-            one,
-            tenants.put,
-            OPERATE,
-            (200, 201, 422),
-            "Set what a tenant may have",
-            model=TenantRequest,
-            size="body",
-            writes=True,
-        ),
-        Route("DELETE", one, tenants.delete, OPERATE, (204, 404, 409), "Remove a tenant", writes=True),
     )

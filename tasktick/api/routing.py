@@ -21,7 +21,11 @@ NDJSON = "application/x-ndjson"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One thing that can be asked. `permission` None: of everybody."""
+    """One thing that can be asked. `permission` None: of everybody.
+
+    `statuses` are those of its own; what every request passes on its way adds to them. `answer` is the model of
+    its answer, for the description; `query` are the parameters that it reads.
+    """
 
     method: str
     path: str
@@ -34,6 +38,9 @@ class Route(msgspec.Struct, frozen=True):
     media_types: tuple[str, ...] = ("application/json",)
     writes: bool = False
     makes_work: bool = False
+    query: frozenset[str] = frozenset()
+    answer: Any = None
+    answer_media_type: str = "application/json"
 
 
 class Node:

@@ -35,7 +35,7 @@ ROTATION = Decoder(Rotation)
 async def list_(call: Call) -> Reply:
     """GET /v1/secrets."""
     faults = Faults()
-    filters.known(faults, call.query, ("reveal",))
+    filters.known(faults, call.query, filters.SECRET_WORDS)
     reveal = bool(filters.flag(faults, call.query, "reveal"))
     faults.end()
     if reveal:

@@ -12,7 +12,7 @@ import msgspec
 from tasktick.api import problems, render
 from tasktick.api.call import Call, Reply, encode
 from tasktick.api.decoding import Decoder, unreadable
-from tasktick.api.idempotency import key_of, reply
+from tasktick.api.idempotency import begin, key_of, reply
 from tasktick.api.rates import RateRefused
 from tasktick.api.routing import NDJSON
 from tasktick.api.schemas import TaskBatch
@@ -40,7 +40,7 @@ async def create_many(call: Call) -> Reply:
     items = _items(call)
     key = key_of(call)
     with call.in_flight.held(key):
-        before = await _begin(call, key)
+        before = await begin(call, key)
         if before is not None and before.body:
             return reply(before)
         results, limits = await _create(call, items, key)
@@ -134,21 +134,6 @@ async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: lis
 
 def _derived(key: IdempotencyKey | None, at: int) -> IdempotencyKey | None:
     return None if key is None else msgspec.structs.replace(key, name=f"{key.name}{JOINT}{at}")
-
-
-async def _begin(call: Call, key: IdempotencyKey | None) -> StoredAnswer | None:
-    """What the key was answered before; else it is taken, with no answer yet."""
-    if key is None:
-        return None
-    taken = key
-
-    async def operation(tx: Transaction) -> StoredAnswer | None:
-        before = await names.replay(tx, taken)
-        if before is None:
-            await names.remember(tx, taken, "", StoredAnswer(OK, ""))
-        return before
-
-    return await call.ports.database.write(operation)
 
 
 async def _keep(call: Call, key: IdempotencyKey, body: str) -> None:

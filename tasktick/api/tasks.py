@@ -264,7 +264,7 @@ async def delete(call: Call) -> Reply:
 async def list_attempts(call: Call) -> Reply:
     """GET /v1/tasks/{id}/attempts: those that have ended, in order, and the one that is being made."""
     faults = Faults()
-    filters.known(faults, call.query, ("limit", "cursor"))
+    filters.known(faults, call.query, filters.ATTEMPT_WORDS)
     page = paging.page_of(faults, call.query, f"attempts {call.parameters['id']}", call.tenant)
     faults.end()
     after = paging.number_of(page.beyond)

@@ -27,7 +27,7 @@ PENDING_MAX = 1_000_000_000
 async def list_(call: Call) -> Reply:
     """GET /v1/tenants: those that have limits, keys or unfinished tasks, and `default`."""
     faults = Faults()
-    filters.known(faults, call.query, ("limit", "cursor"))
+    filters.known(faults, call.query, filters.TENANT_WORDS)
     page = paging.page_of(faults, call.query, "tenants", "*")
     faults.end()
     found = await call.ports.database.read(lambda tx: tenants.page(tx, page.beyond, page.limit + 1))

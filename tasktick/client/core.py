@@ -10,6 +10,8 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 IDEMPOTENCY_KEY = "Idempotency-Key"
 JSON = "application/json"
 LIMIT_MAX = 1_000
+# What is done to many is answered when it is done to all of them.
+BULK_TIMEOUT_MS = 3_600_000
 UNSENDABLE = frozenset(map(chr, [*range(0x20), 0x7F]))
 
 Value = str | int | bool
@@ -87,12 +89,13 @@ def parse_server(url: str) -> Server:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What to send: the path is relative to the server's."""
+    """What to send: the path is relative to the server's. `timeout_ms`, if it takes longer than others."""
 
     method: str
     path: str
     body: bytes | None = None
     headers: dict[str, str] = {}
+    timeout_ms: int | None = None
 
     @property
     def repeatable(self) -> bool:
@@ -228,6 +231,26 @@ def task_attempts(name: str, filters: Filters | None = None) -> Request:
 def act_on_task(name: str, action: str, idempotency_key: str | None = None) -> Request:
     """Cancel, pause, resume, run or retry a task."""
     return _post("tasks", name, action, idempotency_key=idempotency_key)
+
+
+def act_on_tasks(
+    action: str, filters: Mapping[str, Any], *, dry_run: bool = False, idempotency_key: str | None = None
+) -> Request:
+    """Cancel, retry, run or delete all tasks that are found; a dry run only counts them."""
+    return _bulk("tasks", action, filters, dry_run=dry_run, idempotency_key=idempotency_key)
+
+
+def act_on_dead_letters(
+    action: str, filters: Mapping[str, Any], *, dry_run: bool = False, idempotency_key: str | None = None
+) -> Request:
+    """Replay, archive or purge all dead letters that are found; a dry run only counts them."""
+    return _bulk("dlq", action, filters, dry_run=dry_run, idempotency_key=idempotency_key)
+
+
+def _bulk(kind: str, action: str, filters: Mapping[str, Any], *, dry_run: bool, idempotency_key: str | None) -> Request:
+    body = {"filter": {name: value for name, value in filters.items() if value is not None}, "dry_run": dry_run}
+    made = _post(kind, action, body=body, idempotency_key=idempotency_key)
+    return msgspec.structs.replace(made, timeout_ms=BULK_TIMEOUT_MS)
 
 
 def delete_task(name: str) -> Request:

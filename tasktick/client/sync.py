@@ -74,6 +74,9 @@ class Client:
     def _exchange(self, request: Request) -> Answer:
         connection = self._connection or self._connect()
         self._connection = connection
+        connection.timeout = self._timeout_s if request.timeout_ms is None else request.timeout_ms / 1_000
+        if connection.sock is not None:
+            connection.sock.settimeout(connection.timeout)
         try:
             # A server may answer and close before it has read all of a body that it refuses.
             with suppress(BrokenPipeError):

@@ -7,12 +7,11 @@ import click
 
 from tasktick.client import core
 from tasktick.client.core import Request
-from tasktick.ctl import listing, render
+from tasktick.ctl import bulk, listing, render
 from tasktick.ctl.connect import new_key, server_options, session
 
 OPEN = ("id", "class", "error", "died_at", "name", "target")
 RESOLVED = ("id", "class", "error", "died_at", "resolution", "name", "task_id")
-NAMES = click.argument("names", metavar="ID...", nargs=-1, required=True)
 
 
 @click.group("dlq")
@@ -91,32 +90,73 @@ def show(name: str) -> None:
 
 
 @group.command()
-@NAMES
-@click.option("--to", "target_url", metavar="URL", help="Call this URL instead.")
+@bulk.dead_letters
+@click.option("--to", "target_url", metavar="URL", help="Call this URL instead; for those that are named.")
 @server_options
-def replay(names: tuple[str, ...], target_url: str | None) -> None:
+def replay(names: tuple[str, ...], target_url: str | None, **given: Any) -> None:
     """Run what gave up again: the same task, with a new series of attempts.
 
     \b
     Examples:
       tasktick ctl dlq replay dlq_019a...
       tasktick ctl dlq replay dlq_019a... --to https://app.example/fixed
+      tasktick ctl dlq replay --all --class network --dry-run
     """
+    if by := bulk.asked(names, bulk.dead_letter_filter(given), given):
+        if target_url is not None:
+            raise click.UsageError("--to goes with dead letters that are named, not with a filter.")
+        _act_on_all("replay", by, given)
+        return
     target = None if target_url is None else {"url": target_url}
     _act(names, lambda name: core.replay_dead_letter(name, target, new_key()))
 
 
 @group.command()
-@NAMES
+@bulk.dead_letters
 @server_options
-def archive(names: tuple[str, ...]) -> None:
+def archive(names: tuple[str, ...], **given: Any) -> None:
     """Mark dead letters as dealt with; nothing runs again.
 
     \b
-    Example:
+    Examples:
       tasktick ctl dlq archive dlq_019a...
+      tasktick ctl dlq archive --all --queue mail
     """
+    if by := bulk.asked(names, bulk.dead_letter_filter(given), given):
+        _act_on_all("archive", by, given)
+        return
     _act(names, lambda name: core.archive_dead_letter(name, new_key()))
+
+
+@group.command()
+@bulk.dead_letter_selection
+@click.option("--resolved", is_flag=True, help="Those that were replayed or archived, not the open ones.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@server_options
+def purge(resolved: bool, yes: bool, **given: Any) -> None:
+    """Remove dead letters, each with its task where that is still dead, and its history.
+
+    \b
+    Examples:
+      tasktick ctl dlq purge --resolved --yes
+      tasktick ctl dlq purge --all --class policy --dry-run
+    """
+    if given["every"] and resolved:
+        raise click.UsageError("--all means the open ones: it does not go with --resolved.")
+    by = bulk.dead_letter_filter({**given, "every": given["every"] or resolved})
+    if by and resolved:
+        by["unresolved"] = False
+    if not by:
+        raise click.UsageError("Say which dead letters: with a filter, --resolved, or --all.")
+    sure = None if yes or given["dry_run"] else core.act_on_dead_letters("purge", by, dry_run=True)
+    _act_on_all("purge", by, given, sure, "Remove {} dead letter(s), with the tasks that are dead by them?")
+
+
+def _act_on_all(
+    action: str, by: dict[str, Any], given: dict[str, Any], sure: Request | None = None, question: str = ""
+) -> None:
+    request = core.act_on_dead_letters(action, by, dry_run=given["dry_run"], idempotency_key=new_key())
+    bulk.carry_out(request, sure=sure, question=question)
 
 
 def _act(names: tuple[str, ...], build: Callable[[str], Request]) -> None:

@@ -17,8 +17,8 @@ TIMES = ("run_after", "run_before", "created_after", "created_before")
 PAGING = frozenset({"limit", "cursor", "order"})
 
 
-def filters(command: Command) -> Command:
-    """The filters and the paging of a list."""
+def selection(command: Command) -> Command:
+    """The filters that tasks and dead letters share."""
     flags = [
         click.option("--queue", help="Only of this queue."),
         click.option("--type", "type_", help="Only of this type."),
@@ -28,6 +28,16 @@ def filters(command: Command) -> Command:
             click.option(f"--{time.replace('_', '-')}", metavar="TIME", help=f"Only {time.replace('_', ' ')} this.")
             for time in TIMES
         ),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def filters(command: Command) -> Command:
+    """The filters and the paging of a list."""
+    flags = [
+        selection,
         click.option("--order", type=click.Choice(["asc", "desc"]), help="By id, oldest or newest first."),
         paging,
     ]
@@ -63,15 +73,18 @@ def name_and_value(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def query(given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of the request, from the flags."""
-    asked = {name: given[name] for name in ("queue", "name", "order")}
-    asked |= pages(given["limit"], given["cursor"], every=given["every"])
-    asked |= {time: given[time] for time in TIMES}
+def selected(given: dict[str, Any]) -> dict[str, Any]:
+    """The filters that were given."""
+    asked = {name: given[name] for name in ("queue", "name", *TIMES)}
     asked["type"] = given["type_"]
     if given["tag"] is not None:
         asked["tag"] = ":".join(name_and_value(given["tag"], "--tag"))
     return asked
+
+
+def query(given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of the request, from the flags."""
+    return {**selected(given), "order": given["order"]} | pages(given["limit"], given["cursor"], every=given["every"])
 
 
 def key_or_name(task: dict[str, Any]) -> Any:

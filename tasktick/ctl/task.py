@@ -7,7 +7,7 @@ import click
 
 from tasktick.client import core
 from tasktick.client.core import Answer
-from tasktick.ctl import listing, render
+from tasktick.ctl import bulk, listing, render
 from tasktick.ctl.connect import new_key, server_options, session
 from tasktick.ctl.task_add import add
 
@@ -91,7 +91,10 @@ def show_task(task: dict[str, Any]) -> None:
     render.record((field, task.get(field)) for field in order)
 
 
-def _act(action: str, names: tuple[str, ...]) -> None:
+def _act(action: str, names: tuple[str, ...], given: dict[str, Any] | None = None) -> None:
+    if given is not None and (by := bulk.asked(names, bulk.task_filter(given), given)):
+        bulk.carry_out(core.act_on_tasks(action, by, dry_run=given["dry_run"], idempotency_key=new_key()))
+        return
     connected = session()
     answers, done = connected.each(names, lambda name: core.act_on_task(name, action, new_key()))
     if connected.as_json:
@@ -109,42 +112,45 @@ def _moved(answer: Answer) -> list[Any]:
 
 
 @group.command()
-@NAMES
+@bulk.tasks
 @server_options
-def cancel(names: tuple[str, ...]) -> None:
+def cancel(names: tuple[str, ...], **given: Any) -> None:
     """Cancel tasks; one that is running is asked to stop, and keeps a success.
 
     \b
-    Example:
+    Examples:
       tasktick ctl task cancel key:invoice-771 key:invoice-772
+      tasktick ctl task cancel --queue mail --state scheduled --dry-run
     """
-    _act("cancel", names)
+    _act("cancel", names, given)
 
 
 @group.command()
-@NAMES
+@bulk.tasks
 @server_options
-def run(names: tuple[str, ...]) -> None:
+def run(names: tuple[str, ...], **given: Any) -> None:
     """Run tasks now, whatever they wait for; a finished one runs again.
 
     \b
-    Example:
+    Examples:
       tasktick ctl task run key:invoice-771
+      tasktick ctl task run --name report --state scheduled
     """
-    _act("run", names)
+    _act("run", names, given)
 
 
 @group.command()
-@NAMES
+@bulk.tasks
 @server_options
-def retry(names: tuple[str, ...]) -> None:
+def retry(names: tuple[str, ...], **given: Any) -> None:
     """Try dead, cancelled, expired or waiting-to-retry tasks again, now.
 
     \b
-    Example:
+    Examples:
       tasktick ctl task retry key:invoice-771
+      tasktick ctl task retry --state dead --tag team=billing
     """
-    _act("retry", names)
+    _act("retry", names, given)
 
 
 @group.command()
@@ -174,16 +180,24 @@ def resume(names: tuple[str, ...]) -> None:
 
 
 @group.command()
-@NAMES
+@bulk.tasks
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @server_options
-def delete(names: tuple[str, ...], yes: bool) -> None:
+def delete(names: tuple[str, ...], yes: bool, **given: Any) -> None:
     """Remove tasks and their history; one that has not run is cancelled.
 
     \b
-    Example:
+    Examples:
       tasktick ctl task delete key:invoice-771 --yes
+      tasktick ctl task delete --state succeeded --created-before 2026-01-01T00:00:00Z --dry-run
     """
+    if by := bulk.asked(names, bulk.task_filter(given), given):
+        bulk.carry_out(
+            core.act_on_tasks("delete", by, dry_run=given["dry_run"], idempotency_key=new_key()),
+            sure=None if yes or given["dry_run"] else core.act_on_tasks("delete", by, dry_run=True),
+            question="Remove {} task(s) and their history?",
+        )
+        return
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("This removes tasks and their history, and there is nobody to ask: say --yes.")
     connected = session()

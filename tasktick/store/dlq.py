@@ -1,5 +1,7 @@
 """Dead letters: what gave up, until somebody replays or archives it. Their ids are `dlq_…`."""
 
+from typing import Any
+
 import msgspec
 
 from tasktick.store.listing import edge
@@ -37,7 +39,6 @@ async def page(
     oldest_first: bool = False,
 ) -> list[DeadLetter]:
     """Dead letters of a tenant that match, beyond the last one of the page before."""
-    columns = {name: getattr(by, name) for name in DeadLetterFilter.__struct_fields__ if name != "class_"}
     query = "dead_letters_oldest_first" if oldest_first else "dead_letters_newest_first"
     return await tx.rows(
         query,
@@ -45,9 +46,18 @@ async def page(
         tenant=tenant,
         beyond=edge(beyond, oldest_first),
         limit=limit,
-        **columns,
-        **{"class": by.class_},
+        **_columns(by),
     )
+
+
+async def matching(tx: Transaction, tenant: str, by: DeadLetterFilter, ids: list[str]) -> list[DeadLetter]:
+    """Those of these dead letters that match as the rows are now, newest first."""
+    return await tx.rows("dead_letters_matching", DeadLetter, tenant=tenant, ids=ids, **_columns(by))
+
+
+def _columns(by: DeadLetterFilter) -> dict[str, Any]:
+    columns = {name: getattr(by, name) for name in DeadLetterFilter.__struct_fields__ if name != "class_"}
+    return {**columns, "class": by.class_}
 
 
 async def by_ids(tx: Transaction, tenant: str, ids: list[str]) -> list[DeadLetter]:
@@ -63,3 +73,8 @@ async def resolve(tx: Transaction, ids: list[str], resolution: str, now: int) ->
 async def resolve_tasks(tx: Transaction, task_ids: list[str], resolution: str, now: int) -> int:
     """The same, by the tasks they are about: a task that is run again has no open dead letter."""
     return await tx.run("dead_letter_resolve_task", ids=task_ids, resolution=resolution, now=now)
+
+
+async def delete(tx: Transaction, ids: list[str]) -> int:
+    """Remove dead letters alone: of a task that is dead there must stay one, so that one goes with its task."""
+    return await tx.run("dead_letter_delete", ids=ids)

@@ -44,6 +44,12 @@ async def ids_page(
     return await tx.rows(query, str, tenant=tenant, beyond=edge(beyond, oldest_first), limit=limit, **columns)
 
 
+async def matching(tx: Transaction, tenant: str, by: TaskFilter, ids: list[str]) -> list[str]:
+    """Those of these tasks that match as the rows are now, in the order of a list: newest first."""
+    columns = {name: getattr(by, name) for name in TaskFilter.__struct_fields__}
+    return await tx.rows("task_ids_matching", str, tenant=tenant, ids=ids, **columns)
+
+
 def edge(beyond: str | None, oldest_first: bool) -> str:
     """Where a page begins: after the last id of the one before, else before every id there can be."""
     if beyond is not None:

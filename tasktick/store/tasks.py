@@ -196,15 +196,17 @@ async def states(tx: Transaction, ids: list[str]) -> list[TaskState]:
     return await tx.rows("task_states", TaskState, ids=ids)
 
 
-async def change(tx: Transaction, changes: list[Change]) -> list[str]:
+async def change(tx: Transaction, changes: list[Change], *, of_many: bool = False) -> list[str]:
     """Write changes, each guarded by the version and state it was made from; the ids that were not stale.
 
     A finished task that is taken up again takes its key again, and room within its tenant's quota. If another has
-    the key by now, or there is no room, one alone is refused; of several it is left out, as a stale one is.
+    the key by now, or there is no room, one alone is refused; of several, or of many that come a few at a time, it
+    is left out, as a stale one is.
     """
+    alone = len(changes) == 1 and not of_many
     ordered = await _fresh(tx, sorted(changes, key=lambda one: one.after.id))
-    ordered = await _with_room(tx, ordered, alone=len(changes) == 1)
-    ordered = await _with_keys(tx, ordered, alone=len(changes) == 1)
+    ordered = await _with_room(tx, ordered, alone=alone)
+    ordered = await _with_keys(tx, ordered, alone=alone)
     if not ordered:
         return []
     changed = await tx.run("task_change", rows=[_change_row(one) for one in ordered])

@@ -27,6 +27,7 @@ from tasktick.model.task import TaskState
 from tasktick.store import secrets as stored
 from tasktick.store.protocol import Database
 from tasktick.store.rows import KeyRow
+from tests.api.described import check_described
 from tests.store.drivers import sqlite
 from tests.store.world import World
 
@@ -158,7 +159,9 @@ class Served:
         fields = {name: value for name, value in fields.items() if value}
         url = f"http://127.0.0.1:{self.port}{path}"
         async with self.session.request(method, url, data=data, headers=fields, allow_redirects=False) as response:
-            return Answer(response.status, response.headers, await response.read())
+            answer = Answer(response.status, response.headers, await response.read())
+        check_described(method, path, answer.status, answer.headers, answer.raw)
+        return answer
 
     async def create(self, **fields: Any) -> dict[str, Any]:
         """A task that was created, as it was answered."""

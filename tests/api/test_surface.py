@@ -37,7 +37,8 @@ async def test_no_such_path(served: Served, path: str) -> None:
     [
         ("PATCH", "/v1/tasks", "GET, HEAD, POST"),
         ("OPTIONS", "/v1/tasks", "GET, HEAD, POST"),
-        ("POST", "/v1/tasks/cancel", "DELETE, GET, HEAD, PATCH, PUT"),
+        ("POST", "/v1/tasks/some", "DELETE, GET, HEAD, PATCH, PUT"),
+        ("GET", "/v1/tasks/cancel", "POST"),
         ("DELETE", "/healthz", "GET, HEAD"),
     ],
 )

@@ -191,7 +191,7 @@ def test_markup_in_data_is_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 COMMANDS = (
     *("", "task", "task add", "task list", "task show", "task cancel", "task run", "task retry", "task pause"),
-    *("task resume", "task delete", "dlq", "dlq list", "dlq show", "dlq replay", "dlq archive", "stats"),
+    *("task resume", "task delete", "dlq", "dlq list", "dlq show", "dlq replay", "dlq archive", "dlq purge", "stats"),
     *("secret", "secret show", "secret list", "secret create", "secret rotate", "secret retire"),
     *("key", "key list", "key create", "key revoke"),
     *("tenant", "tenant list", "tenant show", "tenant set", "tenant delete"),

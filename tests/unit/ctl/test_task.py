@@ -170,8 +170,8 @@ def test_list(ctl: Ctl, stub: ApiStub) -> None:
     result = ctl("task", "list", *flags.split(), *times.split())
     assert result.exit_code == 0
     assert stub.asked[0].path == (
-        "/v1/tasks?queue=q&name=n&order=asc&limit=2&cursor=c&run_after=1&run_before=2&created_after=3"
-        "&created_before=4&type=t&tag=a:b&state=dead&state=expired&q=x&sla_met=false"
+        "/v1/tasks?queue=q&name=n&run_after=1&run_before=2&created_after=3&created_before=4&type=t&tag=a:b"
+        "&order=asc&limit=2&cursor=c&state=dead&state=expired&q=x&sla_met=false"
     )
     head, first, second = result.stdout.splitlines()
     assert head.split() == ["ID", "STATE", "TRIES", "DUE_AT", "NAME", "TARGET"]

@@ -67,6 +67,21 @@ FROM (
     ORDER BY l.id LIMIT :limit
 ) AS l;
 
+-- CROSS keeps the order of the join: else every dead letter of the tenant is looked at.
+-- name: dead_letters_matching
+SELECT json_group_array(json_object(
+    -- include: dead_letter
+))
+FROM (
+    SELECT l.* FROM json_each(:ids) AS wanted
+    CROSS JOIN dead_letters AS l ON l.id = wanted.value
+    CROSS JOIN task_details AS d ON d.id = l.task_id
+    CROSS JOIN tasks AS t ON t.id = l.task_id
+    WHERE l.tenant = :tenant
+    -- include: dead_letter_filter
+    ORDER BY l.id DESC
+) AS l;
+
 -- name: dead_letters_by_ids
 SELECT json_group_array(json_object(
     -- include: dead_letter
@@ -80,3 +95,6 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND resolution IS NULL;
 -- name: dead_letter_resolve_task
 UPDATE dead_letters SET resolution = :resolution, resolved_at = :now
 WHERE task_id IN (SELECT value FROM json_each(:ids)) AND resolution IS NULL;
+
+-- name: dead_letter_delete
+DELETE FROM dead_letters WHERE id IN (SELECT value FROM json_each(:ids));

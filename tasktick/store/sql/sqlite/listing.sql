@@ -75,3 +75,14 @@ SELECT json_group_array(id) FROM (
     -- include: task_filter
     ORDER BY d.id LIMIT :limit
 );
+
+-- CROSS keeps the order of the join: else every task of the tenant is looked at, in the order that is asked for.
+-- name: task_ids_matching
+SELECT json_group_array(id) FROM (
+    SELECT d.id FROM json_each(:ids) AS wanted
+    CROSS JOIN task_details AS d ON d.id = wanted.value
+    CROSS JOIN tasks AS t ON t.id = d.id
+    WHERE d.tenant = :tenant
+    -- include: task_filter
+    ORDER BY d.id DESC
+);

@@ -1,0 +1,87 @@
+"""What is done to all that a filter finds, rather than to those that are named: flags, and the counts."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tasktick.client.core import Request
+from tasktick.ctl import listing, render
+from tasktick.ctl.connect import session
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_NAMES = click.argument("names", metavar="[ID]...", nargs=-1)
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Only count what would be found.")
+
+
+def tasks(command: Command) -> Command:
+    """Names of tasks, or filters."""
+    flags = [
+        _NAMES,
+        click.option("--state", multiple=True, help="Only in this state; may be repeated."),
+        click.option("--q", "text", metavar="TEXT", help="Only with this in name, key, URL or error text."),
+        listing.selection,
+        _DRY_RUN,
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def dead_letters(command: Command) -> Command:
+    """Names of dead letters, or filters."""
+    return _NAMES(dead_letter_selection(command))
+
+
+def dead_letter_selection(command: Command) -> Command:
+    """Filters of dead letters."""
+    flags = [
+        click.option("--all", "every", is_flag=True, help="All open ones that match the other filters, if any."),
+        click.option("--class", "class_", help="Only of this class: receiver, network, policy or platform."),
+        click.option("--q", "text", metavar="TEXT", help="Only with this in name, key, URL or error text."),
+        listing.selection,
+        _DRY_RUN,
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def task_filter(given: dict[str, Any]) -> dict[str, Any]:
+    """The filter that the flags say; empty if they say nothing."""
+    asked = {**listing.selected(given), "state": list(given["state"]) or None, "q": given["text"]}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def dead_letter_filter(given: dict[str, Any]) -> dict[str, Any]:
+    """The same for dead letters; `--all` says only that they are open."""
+    asked = {**listing.selected(given), "class": given["class_"], "q": given["text"]}
+    asked["unresolved"] = True if given["every"] else None
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def asked(names: tuple[str, ...], by: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The filter, if there is one; nothing if names are given. One of them there must be, and not both."""
+    if names and (by or given["dry_run"]):
+        raise click.UsageError("Name what is meant by ID, or find it by filters; not both. --dry-run needs filters.")
+    if not names and not by:
+        raise click.UsageError("Name what is meant by ID, or find it by filters such as --queue mail; see --help.")
+    return by
+
+
+def carry_out(request: Request, *, sure: Request | None = None, question: str = "") -> None:
+    """Send it, and print how many there were. With `sure`, which counts first, a person is asked."""
+    connected = session()
+    if sure is not None:
+        if not sys.stdin.isatty():
+            raise click.UsageError("This removes all that is found, and there is nobody to ask: say --yes.")
+        found = (connected.send(sure).json() or {}).get("matched")
+        click.confirm(question.format(found), abort=True, err=True)
+    answer = connected.send(request)
+    if connected.as_json:
+        render.document(answer)
+    else:
+        counts = answer.json() or {}
+        render.table(("matched", "changed"), [(counts.get("matched"), counts.get("changed"))])

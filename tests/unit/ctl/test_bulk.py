@@ -1,0 +1,103 @@
+"""`ctl` on all that a filter finds: what it asks for, and what it refuses to guess."""
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tasktick.ctl import bulk
+from tests.fakes.api_stub import ApiStub, refused, told
+from tests.unit.ctl.conftest import Ctl
+
+DONE = {"matched": 12, "changed": 9}
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "by"),
+    [
+        ("task cancel --queue mail --state scheduled --state ready", "tasks/cancel", {"state": ["scheduled", "ready"]}),
+        (
+            "task retry --queue mail --tag team=billing --q timeout",
+            "tasks/retry",
+            {"tag": "team:billing", "q": "timeout"},
+        ),
+        ("task run --queue mail --type t --name n", "tasks/run", {"type": "t", "name": "n"}),
+        ("task delete --queue mail --created-before 2026-01-01T00:00:00Z --yes", "tasks/delete", None),
+        ("dlq replay --queue mail --all --class network", "dlq/replay", {"unresolved": True, "class": "network"}),
+        ("dlq archive --queue mail", "dlq/archive", {}),
+        ("dlq purge --queue mail --resolved --yes", "dlq/purge", {"unresolved": False}),
+    ],
+)
+def test_filters_are_sent_and_counts_shown(
+    ctl: Ctl, stub: ApiStub, command: str, path: str, by: dict[str, Any] | None
+) -> None:
+    stub.tell(told(DONE), told(DONE))
+    result = ctl(*command.split())
+
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"MATCHED +CHANGED\n12 +9", result.stdout)
+    [asked] = stub.asked
+    assert (asked.method, asked.path) == ("POST", f"/v1/{path}")
+    assert re.fullmatch("[0-9a-f]{32}", asked.headers["idempotency-key"])
+    expected = {"created_before": "2026-01-01T00:00:00Z"} if by is None else by
+    assert asked.document == {"filter": {"queue": "mail", **expected}, "dry_run": False}
+    result = ctl(*command.split(), "--dry-run", "-o", "json")
+    assert stub.asked[1].document["dry_run"] is True
+    assert result.stdout == '{"matched": 12, "changed": 9}\n'
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "task cancel",
+        "task cancel --dry-run",
+        "task cancel key:a --queue mail",
+        "task delete key:a --dry-run",
+        "dlq replay",
+        "dlq replay dlq_1 --all",
+        "dlq replay --all --to https://app.example/",
+        "dlq purge",
+        "dlq purge --all --resolved",
+        "dlq purge --dry-run",
+        "task run --tag nothing",
+    ],
+)
+def test_what_is_meant_is_said_in_one_way(ctl: Ctl, stub: ApiStub, command: str) -> None:
+    result = ctl(*command.split())
+
+    assert result.exit_code == 2
+    assert not stub.asked
+
+
+def test_a_refusal_says_why(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(refused(422, "validation_failed", "No.", errors=[{"pointer": "/filter/state", "detail": "Odd."}]))
+    result = ctl("task", "cancel", "--state", "odd")
+
+    assert result.exit_code == 1
+    assert "/filter/state: Odd." in result.stderr
+
+
+@pytest.mark.parametrize("command", ["task delete --queue mail", "dlq purge --all"])
+def test_nothing_is_removed_where_nobody_can_be_asked(ctl: Ctl, stub: ApiStub, command: str) -> None:
+    result = ctl(*command.split())
+
+    assert result.exit_code == 2
+    assert "say --yes" in result.stderr
+    assert not stub.asked
+    stub.tell(told(DONE))
+    assert ctl(*command.split(), "--dry-run").exit_code == 0
+
+
+@pytest.mark.parametrize(("answer", "sent"), [("y\n", [True, False]), ("n\n", [True])])
+@pytest.mark.parametrize("command", ["task delete --queue mail", "dlq purge --all"])
+def test_a_person_is_asked_before_things_are_gone(
+    ctl: Ctl, stub: ApiStub, monkeypatch: pytest.MonkeyPatch, command: str, answer: str, sent: list[bool]
+) -> None:
+    monkeypatch.setattr(bulk, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    stub.tell(told({"matched": 12, "changed": 0}), told(DONE))
+    result = ctl(*command.split(), stdin=answer)
+
+    assert result.exit_code == (0 if len(sent) > 1 else 1)
+    assert "Remove 12 " in result.stderr
+    assert [asked.document["dry_run"] for asked in stub.asked] == sent
