@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ SAID_EVERY_MS = 5_000
 REASONS_SHOWN = 10
 # A refused task may hold secrets of its target.
 PRIVATE = 0o600
+# How a file of refused lines begins.
+OURS = b'{"line":'
 
 Milliseconds = Callable[[], float]
 
@@ -88,6 +91,14 @@ class Refusals:
         """Let go of the file."""
         if self._file is not None:
             self._file.close()
+
+    def forget(self) -> None:
+        """Remove what an earlier run refused and this one did not: imported, it would be made twice."""
+        with suppress(OSError):
+            with self.path.open("rb") as file:
+                is_ours = file.read(len(OURS)) == OURS
+            if is_ours:
+                self.path.unlink()
 
     def _unwritable(self, error: OSError) -> click.ClickException:
         said = f"The refused lines cannot be written to {self.path}: {error.strerror}. Name a file with --refused."
@@ -163,11 +174,11 @@ def _bar(total_bytes: int | None) -> "Progress":
 
 
 def tell(report: Report, refusals: Refusals) -> None:
-    """The report, for people."""
+    """The report, for people; what stopped it, if it did, they know already."""
     what = "lines" if report.lines != 1 else "line"
-    if report.dry_run:
+    if report.complete and report.dry_run:
         click.echo(f"{report.lines - report.refused:,} of {report.lines:,} {what} can be sent. Nothing was.")
-    else:
+    elif report.complete:
         click.echo(f"Created {report.created:,} of {report.lines:,} {what} in {report.seconds:.1f} s.")
     if report.already:
         click.echo(f"Already there from an earlier run: {report.already:,}.")

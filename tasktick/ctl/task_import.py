@@ -62,17 +62,19 @@ def import_tasks(file: BinaryIO, refused_path: Path | None, dry_run: bool, name:
     told = Told(report, total, SystemClock().monotonic_ms)
     code = 0
     try:
-        with told, _stopping(report):
+        with _stopping(report), told:
             _run(file, report, refusals, told, None if dry_run else _sender(name, told))
             report.complete = True
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     finally:
         refusals.close()
+    if report.complete and not report.refused and not dry_run:
+        refusals.forget()
     report.refused_file = str(refusals.path) if report.refused else None
     if click.get_current_context().ensure_object(Asked).output == "json":
         click.echo(msgspec.json.encode(report).decode())
-    elif report.lines or report.complete:
+    else:
         tell(report, refusals)
     click.get_current_context().exit(code or (REFUSED if report.refused else 0))
 
@@ -139,6 +141,13 @@ def _stopping(report: Report) -> Iterator[None]:
     except Problem as problem:
         render.problem(problem)
         why, code = "Stopped", REFUSED
+    except click.ClickException as error:
+        error.show()
+        why, code = "Stopped", REFUSED
+    except BrokenPipeError:
+        raise  # whoever read has had enough
+    except OSError as error:
+        why, code = f"Error: {report.file} cannot be read: {error.strerror}", REFUSED
     else:
         return
     same = "the same command" + (" on the same input" if report.file == "-" else "")

@@ -26,8 +26,9 @@ def _lines(count: int) -> list[Line]:
     return list(lines_of(io.BytesIO(b"".join(b'{"n":%d}\n' % n for n in range(count)))))
 
 
-def _made(count: int, **headers: str) -> Answered:
-    return told({"data": [{"id": f"tsk_{n}"} for n in range(count)]}, **headers)
+def _made(count: int, *, is_replayed: bool = False) -> Answered:
+    headers = {"Idempotency_Replayed": "true"} if is_replayed else {}
+    return told({"data": [{"id": f"tsk_{n}"} for n in range(count)]}, 200, **headers)
 
 
 def _file(folder: Path, *lines: Any) -> Path:
@@ -113,6 +114,20 @@ def test_all_made(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.refused.ndjson"))
 
 
+def test_when_nothing_is_refused_any_more_the_old_refusals_go(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> None:
+    path = _file(tmp_path, TASK)
+    kept = tmp_path / "tasks.ndjson.refused.ndjson"
+    error = {"code": "quota_exceeded", "detail": "Full."}
+    stub.tell(told({"data": [{"error": error}]}), _made(1), _made(1))
+    assert ctl("task", "import", str(path)).exit_code == 1
+    assert kept.exists()
+    assert ctl("task", "import", str(path)).exit_code == 0
+    assert not kept.exists()
+    kept.write_text("a diary")
+    assert ctl("task", "import", str(path)).exit_code == 0
+    assert kept.read_text() == "a diary"
+
+
 def test_a_file_of_refused_lines_is_imported_in_turn(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(_made(1))
     line = {"line": 7, "problem": {"code": "x"}, "task": TASK}
@@ -123,7 +138,7 @@ def test_a_file_of_refused_lines_is_imported_in_turn(ctl: Ctl, stub: ApiStub) ->
 
 def test_the_same_import_has_the_same_keys(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> None:
     path = _file(tmp_path, *[TASK] * 1_500)
-    stub.tell(_made(1_000), _made(500), _made(1_000, Idempotency_Replayed="true"), _made(500))
+    stub.tell(_made(1_000), _made(500), _made(1_000, is_replayed=True), _made(500))
     ctl("task", "import", str(path))
     again = ctl("task", "import", str(path))
     stub.tell(_made(1_000), _made(500))
@@ -149,7 +164,8 @@ def test_the_refused_file_is_not_the_file_that_is_read(ctl: Ctl, tmp_path: Path)
     path = _file(tmp_path, b"]")
     assert ctl("task", "import", str(path), "--refused", str(path)).exit_code == 2
     nowhere = ctl("task", "import", str(path), "--refused", str(tmp_path / "no" / "r"))
-    assert "Name a file with --refused" in nowhere.stderr
+    assert (nowhere.exit_code, "Name a file with --refused" in nowhere.stderr) == (1, True)
+    assert "Done up to line 0" in nowhere.stderr
     assert ctl("task", "import", str(tmp_path / "none")).exit_code == 2
 
 
