@@ -8,7 +8,9 @@ import msgspec
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 IDEMPOTENCY_KEY = "Idempotency-Key"
+IDEMPOTENCY_REPLAYED = "idempotency-replayed"
 JSON = "application/json"
+NDJSON = "application/x-ndjson"
 LIMIT_MAX = 1_000
 # What is done to many is answered when it is done to all of them.
 BULK_TIMEOUT_MS = 3_600_000
@@ -162,7 +164,7 @@ def headers_of(request: Request, key: str | None, tenant: str | None = None) -> 
     """Every header to send."""
     headers = {"Accept": JSON, "User-Agent": "tasktick-client", **request.headers}
     if request.body is not None:
-        headers["Content-Type"] = JSON
+        headers.setdefault("Content-Type", JSON)
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
     if tenant is not None:
@@ -211,6 +213,12 @@ def after(request: Request, cursor: str) -> Request:
 def create_task(task: Mapping[str, Any], idempotency_key: str | None = None) -> Request:
     """Make a task; `task` is as the HTTP contract has it, a `msgspec.Raw` goes as it stands."""
     return _post("tasks", body=task, idempotency_key=idempotency_key)
+
+
+def create_tasks(lines: bytes, idempotency_key: str | None = None) -> Request:
+    """Make a batch of tasks, one a line; each is answered by itself, in order."""
+    request = _post("tasks", "batch", idempotency_key=idempotency_key)
+    return msgspec.structs.replace(request, body=lines, headers={**request.headers, "Content-Type": NDJSON})
 
 
 def get_task(name: str) -> Request:

@@ -1,4 +1,4 @@
-"""`ctl task`: one unit of work; looked at and moved. `add` is in `task_add`."""
+"""`ctl task`: one unit of work; looked at and moved. `add` is in `task_add`, `import` in `task_import`."""
 
 import sys
 from typing import Any
@@ -10,6 +10,7 @@ from tasktick.client.core import Answer
 from tasktick.ctl import bulk, listing, render
 from tasktick.ctl.connect import new_key, server_options, session
 from tasktick.ctl.task_add import add
+from tasktick.ctl.task_import import import_tasks
 
 COLUMNS = ("id", "state", "tries", "due_at", "name", "target")
 FIRST_FIELDS = ("id", "key", "name", "type", "state", "reason", "error", "attempt", "max_attempts", "run_at", "due_at")
@@ -25,12 +26,14 @@ def group() -> None:
     \b
     Examples:
       tasktick ctl task add https://app.example/hook --in 10s
+      tasktick ctl task import tasks.ndjson
       tasktick ctl task list --state retrying --queue mail
       tasktick ctl task show key:invoice-771
     """
 
 
 group.add_command(add)
+group.add_command(import_tasks)
 
 
 @group.command("list")
