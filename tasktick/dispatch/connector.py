@@ -41,6 +41,9 @@ VERSIONS = frozenset({(1, 0), (1, 1)})
 INTERIM_MAX = 10
 HEAD_BYTES_MAX = 65_536
 ANSWER_BYTES_MAX = 1_048_576
+# What the kernel takes in ahead of us. Left to itself it takes megabytes from a receiver that floods, and the
+# loop reads them in one turn.
+RECEIVED_AHEAD_BYTES = 65_536
 # Bytes given to the parser at once until the headers are complete: what 10 interim answers may cost.
 SLICE_BYTES = 4_096
 
@@ -61,7 +64,9 @@ def guarded_socket_factory(policy: AddressPolicy) -> SocketFactory:
             raise ForbiddenAddress
         if port in own_ports and _is_this_machine(family, host):
             raise ForbiddenAddress
-        return socket.socket(family, kind, protocol)
+        opened = socket.socket(family, kind, protocol)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_AHEAD_BYTES)
+        return opened
 
     return open_socket
 

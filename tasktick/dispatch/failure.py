@@ -94,4 +94,6 @@ def _tls_cause(error: ClientSSLError) -> str:
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return str(cause.verify_message)
-    return cause.reason.lower().replace("_", " ") if isinstance(cause, ssl.SSLError) and cause.reason else ""
+    # One that Python code raised has no reason of OpenSSL's.
+    reason = getattr(cause, "reason", None) if isinstance(cause, ssl.SSLError) else None
+    return str(reason).lower().replace("_", " ") if reason else ""

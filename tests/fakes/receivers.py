@@ -60,6 +60,8 @@ class Receiver:
         for writer in list(self._writers):
             writer.transport.abort()
         await self._server.wait_closed()
+        for _ in range(5):  # TLS closes its sockets in a few turns of the loop, which must see them
+            await asyncio.sleep(0)
 
     async def read_request(self, reader: asyncio.StreamReader) -> Hit:
         """The next whole request, counted."""
