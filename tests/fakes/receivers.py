@@ -76,6 +76,8 @@ class Receiver:
 
     async def write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         """Send, and count what the other side took."""
+        if writer.is_closing():  # a write would say nothing of it, and what sends for ever would spin
+            raise ConnectionResetError
         writer.write(data)
         await writer.drain()
         self.sent_bytes += len(data)
