@@ -18,6 +18,7 @@ def faults(figures: Figures) -> list[str]:
         "files stay open": figures.files_after <= figures.files_before,
         "the crowd was not there": figures.files_peak >= figures.files_before + figures.hostile // 4,
         "not all kinds of harm were done": all(figures.attempts.get(code, 0) >= figures.hostile / 50 for code in HARM),
+        "calls ended as internal, which is a fault of ours": "internal" not in figures.attempts,
         "a task was left running past its lease": figures.past_lease == 0,
         "tasks are left": figures.unfinished == 0,
         "something came out that must not": not figures.leaks,
