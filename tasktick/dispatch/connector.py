@@ -36,9 +36,14 @@ RESOLVED_MAX = 4
 RESOLVER_THREADS = 16
 # Statuses whose answers have no body, whatever their headers promise.
 BODILESS = frozenset({204, 304})
+# The parser takes others too, of protocols that are not spoken here.
+VERSIONS = frozenset({(1, 0), (1, 1)})
 INTERIM_MAX = 10
 HEAD_BYTES_MAX = 65_536
 ANSWER_BYTES_MAX = 1_048_576
+# What the kernel takes in ahead of us. Left to itself it takes megabytes from a receiver that floods, and the
+# loop reads them in one turn.
+RECEIVED_AHEAD_BYTES = 65_536
 # Bytes given to the parser at once until the headers are complete: what 10 interim answers may cost.
 SLICE_BYTES = 4_096
 
@@ -59,7 +64,9 @@ def guarded_socket_factory(policy: AddressPolicy) -> SocketFactory:
             raise ForbiddenAddress
         if port in own_ports and _is_this_machine(family, host):
             raise ForbiddenAddress
-        return socket.socket(family, kind, protocol)
+        opened = socket.socket(family, kind, protocol)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_AHEAD_BYTES)
+        return opened
 
     return open_socket
 
@@ -170,6 +177,11 @@ class BoundedHandler(ResponseHandler):
         if self._received_bytes > BODY_BYTES_MAX:  # the body may be over what is kept of it
             self.force_close()
         super().data_received(data)
+        if self.exception() is not None and self._payload is not None and not self._payload.is_eof():
+            # The parser gave up within the body and told the connection alone: whoever reads would wait for ever.
+            self._give_up(BAD_RESPONSE)
+            self._payload.feed_eof()
+            return
         if not self._has_head:
             if self._received_bytes > HEAD_BYTES_MAX:
                 self._give_up(HEADERS_TOO_LARGE)
@@ -180,6 +192,9 @@ class BoundedHandler(ResponseHandler):
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         if self.anomaly is not None:
+            return
+        if data[0].version not in VERSIONS:
+            self._give_up(BAD_RESPONSE)
             return
         code = data[0].code
         if code >= 200 or code == 101:

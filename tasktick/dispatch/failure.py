@@ -48,6 +48,8 @@ def failure_of(error: Exception) -> Failure:
             return FORBIDDEN_ADDRESS
         if isinstance(error, ClientConnectorDNSError):
             return _with(DNS_FAILED, _dns_cause(error.os_error))
+        if _is_cut_handshake(error.os_error):
+            return _with(TLS_FAILED, "the receiver closed the connection during the handshake")
         return _with(CONNECT_FAILED, _os_cause(error.os_error))
     for kind, failure in _BY_KIND:
         if isinstance(error, kind):
@@ -68,10 +70,15 @@ _BY_KIND: tuple[tuple[type[Exception], Failure], ...] = (
 )
 
 
+def _is_cut_handshake(error: OSError) -> bool:
+    """Whether there was a connection that ended before it was made: without TLS it is made at once."""
+    return isinstance(error, ConnectionResetError | ConnectionAbortedError)
+
+
 def _with(failure: Failure, cause: str) -> Failure:
     if not cause:
         return failure
-    detail = f"{failure.detail[:-1]}: {cause[:CAUSE_CHARS_MAX]}."
+    detail = f"{failure.detail[:-1]}: {cause[:CAUSE_CHARS_MAX].rstrip('.')}."
     return Failure(failure.code, failure.error_class, detail)
 
 
@@ -87,4 +94,6 @@ def _tls_cause(error: ClientSSLError) -> str:
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         return str(cause.verify_message)
-    return cause.reason.lower().replace("_", " ") if isinstance(cause, ssl.SSLError) and cause.reason else ""
+    # One that Python code raised has no reason of OpenSSL's.
+    reason = getattr(cause, "reason", None) if isinstance(cause, ssl.SSLError) else None
+    return str(reason).lower().replace("_", " ") if reason else ""

@@ -8,6 +8,7 @@ cookies, no decompression, at most `BODY_BYTES_MAX` of an answer's body kept.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Sequence
 from http.cookies import BaseCookie
 
@@ -34,6 +35,7 @@ from tasktick.dispatch.outcome import (
     Outcome,
     Request,
 )
+from tasktick.dispatch.tls import system_context
 
 HEADER_LINES_MAX = 256
 KEPT_HEADERS_MAX = 64
@@ -114,11 +116,13 @@ class WebhookSender:
         monotonic: Callable[[], float],
         limits: SenderLimits | None = None,
         resolver: AbstractResolver | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._policy = policy
         self._monotonic = monotonic
         self._limits = limits or SenderLimits()
         self._resolver = resolver
+        self._tls = tls
         self._session: aiohttp.ClientSession | None = None
         self._connector: GuardedConnector | None = None
         self._exchanges: dict[asyncio.Task[object], _Exchange] = {}
@@ -141,6 +145,7 @@ class WebhookSender:
             self._resolver,
             self._on_connected,
             limit=limits.connections_max,
+            ssl=self._tls or system_context(),
             keepalive_timeout=limits.keepalive_ms / 1_000,
             ttl_dns_cache=limits.dns_cache_ms // 1_000,
         )

@@ -60,6 +60,8 @@ class Receiver:
         for writer in list(self._writers):
             writer.transport.abort()
         await self._server.wait_closed()
+        for _ in range(5):  # TLS closes its sockets in a few turns of the loop, which must see them
+            await asyncio.sleep(0)
 
     async def read_request(self, reader: asyncio.StreamReader) -> Hit:
         """The next whole request, counted."""
@@ -74,8 +76,11 @@ class Receiver:
 
     async def write(self, writer: asyncio.StreamWriter, data: bytes) -> None:
         """Send, and count what the other side took."""
+        if writer.is_closing():  # a write would say nothing of it, and what sends for ever would spin
+            raise ConnectionResetError
         writer.write(data)
         await writer.drain()
+        await asyncio.sleep(0)  # with TLS drain need not wait, nor hear that the other side has gone
         self.sent_bytes += len(data)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,8 +88,11 @@ class Receiver:
         self._writers.add(writer)
         try:
             await self._behave(self, reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # the sender has gone, which is its right
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # the sender has gone, which is its right, or speaks something else, such as TLS
+        except RuntimeError:
+            if not writer.is_closing():  # uvloop says so of a connection that has been reset
+                raise
         finally:
             self._writers.discard(writer)
             writer.transport.abort() if writer.is_closing() else writer.close()
@@ -163,6 +171,67 @@ def resetting(before: bytes) -> Behaviour:
         writer.transport.abort()
 
     return behave
+
+
+def knocked(answer: bytes, drop: bytes = b"", *, pause_s: float = DRIP_S, keep: bool = False) -> Behaviour:
+    """Answers the first byte, whatever it is; then goes on with `drop` for ever, or is silent, or closes."""
+
+    async def behave(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        await receiver.write(writer, answer)
+        while drop:
+            await receiver.write(writer, drop)
+            await asyncio.sleep(pause_s)
+        if keep:
+            await reader.read()
+
+    return behave
+
+
+async def knocked_down(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Resets the connection at the first byte."""
+    await reader.read(1)
+    _linger_not(writer)
+    writer.transport.abort()
+
+
+def speaking_first(wave: bytes, waves: int = 1) -> Behaviour:
+    """Speaks before it is asked, and goes on unasked."""
+
+    async def behave(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(waves):
+            await receiver.write(writer, wave)
+        await receiver.read_request(reader)
+        await reader.read()
+
+    return behave
+
+
+async def echoing(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Gives back all that it was sent, in its body, its headers and the words of its status."""
+    while True:
+        hit = await receiver.read_request(reader)
+        headers = [
+            f"{'Set-Cookie' if at % 2 else 'Location'}: {value}" for at, value in enumerate(hit.headers.values())
+        ]
+        words = " ".join(hit.headers.values())
+        await receiver.write(writer, respond(f"200 {words}", hit.head + hit.body, *headers))
+
+
+async def echoing_badly(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Gives back all that it was sent where HTTP allows nothing of the kind: parsers quote what they refuse."""
+    hit = await receiver.read_request(reader)
+    said = "".join(hit.headers.values()).encode()
+    at = receiver.connections % 4
+    await receiver.write(
+        writer,
+        (
+            said + b"\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nX " + said + b" : x\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: " + said + b"\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + said + b"\r\n",
+        )[at],
+    )
 
 
 async def dying_keepalive(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -50,10 +51,11 @@ class FakeResolver(AbstractResolver):
 async def sending(
     policy: AddressPolicy = LOOPBACK,
     resolver: AbstractResolver | None = None,
+    tls: ssl.SSLContext | None = None,
     **limits: int,
 ) -> AsyncIterator[WebhookSender]:
     """A started sender whose deadlines are kept."""
-    sender = WebhookSender(policy, monotonic_ms, SenderLimits(**limits), resolver or FakeResolver())
+    sender = WebhookSender(policy, monotonic_ms, SenderLimits(**limits), resolver or FakeResolver(), tls)
     await sender.start()
     sweeper = asyncio.create_task(_sweep(sender))
     try:

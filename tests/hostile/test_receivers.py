@@ -11,21 +11,18 @@ import pytest
 from tasktick.dispatch.connector import ANSWER_BYTES_MAX, HEAD_BYTES_MAX
 from tasktick.dispatch.outcome import BODY_BYTES_MAX, Outcome
 from tests.fakes.receivers import (
-    Behaviour,
     Receiver,
     answering,
-    deaf,
-    dripping,
     dying_keepalive,
-    flooding,
-    gzip_bomb,
     honest,
     resetting,
     respond,
     silent,
     slamming,
+    speaking_first,
 )
 from tests.fakes.sending import LOOPBACK, FakeResolver, request, sending
+from tests.hostile.cases import BOMB, CASES, CHUNKED, OK, POLITE
 
 pytestmark = pytest.mark.hostile
 
@@ -36,55 +33,6 @@ HONEST_MS = 1_000
 # What the kernel and the loop take in before anybody looks at it.
 UNREAD_BYTES = 12 << 20
 HELD_BYTES = 8 << 20
-OK = b"HTTP/1.1 200 OK\r\n"
-CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
-BOMB = gzip_bomb(64 << 20)
-
-# What is answered, and what becomes of it: (status, error code, truncated).
-CASES: dict[str, tuple[Behaviour, tuple[int | None, str | None, bool]]] = {
-    "silent": (silent, (None, "timeout", False)),
-    "deaf": (deaf, (None, "timeout", False)),
-    "status line drip": (dripping(b"HTTP/1.1 200 ", b"O"), (None, "timeout", False)),
-    "header drip": (dripping(OK, b"X: y\r\n"), (None, "timeout", False)),
-    "header value drip": (dripping(OK + b"X: ", b"y"), (None, "timeout", False)),
-    "interim drip": (dripping(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), (None, "bad_response", False)),
-    "interim flood": (flooding(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 4_000), (None, "bad_response", False)),
-    "one huge header": (flooding(OK + b"X: ", b"y" * 65_536), (None, "headers_too_large", False)),
-    "one huge header name": (flooding(OK, b"y" * 65_536), (None, "headers_too_large", False)),
-    "headers over the sum": (flooding(OK, b"X: " + b"y" * 1_000 + b"\r\n"), (None, "headers_too_large", False)),
-    "many small headers": (flooding(OK, b"X: y\r\n" * 1_000), (None, "bad_response", False)),
-    "endless status line": (flooding(b"HTTP/1.1 200 ", b"O" * 65_536), (None, "headers_too_large", False)),
-    "body drip": (dripping(OK + b"Content-Length: 9999\r\n\r\n", b"x"), (200, None, True)),
-    "chunk drip": (dripping(CHUNKED, b"1\r\nx\r\n"), (200, None, True)),
-    "chunk extension flood": (flooding(CHUNKED + b"1;", b"e" * 65_536), (200, None, True)),
-    "trailer flood": (flooding(CHUNKED + b"0\r\n", b"X: y\r\n" * 1_000), (200, None, True)),
-    "endless body": (flooding(OK + b"\r\n", b"x" * 65_536), (200, None, True)),
-    "endless sized body": (flooding(OK + b"Content-Length: 99999999999\r\n\r\n", b"x" * 65_536), (200, None, True)),
-    "endless chunks": (flooding(CHUNKED, b"8000\r\n" + b"x" * 0x8000 + b"\r\n"), (200, None, True)),
-    "small chunks": (flooding(CHUNKED, b"1\r\nx\r\n" * 10_000), (200, None, True)),
-    "endless error": (flooding(b"HTTP/1.1 500 X\r\n\r\n", b"x" * 65_536), (500, None, True)),
-    "gzip bomb": (answering(respond("200 OK", BOMB, "Content-Encoding: gzip")), (200, None, True)),
-    "deflate lie": (answering(respond("200 OK", b"no gzip", "Content-Encoding: gzip")), (200, None, False)),
-    "reset at once": (slamming, (None, "reset", False)),
-    "reset before the answer": (resetting(b""), (None, "reset", False)),
-    "reset in the headers": (resetting(OK + b"X: y\r\n"), (None, "reset", False)),
-    "reset in the body": (resetting(OK + b"Content-Length: 9\r\n\r\nhalf"), (200, None, True)),
-    "closed before the answer": (answering(b"", then_close=True), (None, "reset", False)),
-    "closed in the headers": (answering(OK + b"X: y", then_close=True), (None, "reset", False)),
-    "closed in the body": (answering(respond(body=b"half")[:-2], then_close=True), (200, None, True)),
-    "closed in a chunk": (answering(CHUNKED + b"9\r\nhalf", then_close=True), (200, None, True)),
-    "garbage": (answering(b"\x00\xff" * 500), (None, "bad_response", False)),
-    "not http": (answering(b"SSH-2.0-OpenSSH_9.2\r\n"), (None, "bad_response", False)),
-    "status of four digits": (answering(b"HTTP/1.1 2000 OK\r\n\r\n"), (None, "bad_response", False)),
-    "two lengths": (answering(OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nx"), (None, "bad_response", False)),
-    "length and chunks": (
-        answering(OK + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-        (None, "bad_response", False),
-    ),
-    "negative length": (answering(OK + b"Content-Length: -1\r\n\r\n"), (None, "bad_response", False)),
-    "bad chunk": (answering(CHUNKED + b"zz\r\n"), (200, None, True)),
-    "redirect without end": (answering(respond("302 Found", b"", "Location: /hook")), (302, "redirect", False)),
-}
 
 
 def judged(outcome: Outcome) -> tuple[int | None, str | None, bool]:
@@ -112,7 +60,7 @@ async def test_it_is_bounded_and_the_honest_are_served(name: str) -> None:
         assert served.duration_ms < HONEST_MS
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in {"deflate lie", "redirect without end"}])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in POLITE])
 async def test_the_connection_is_not_used_again(name: str) -> None:
     async with Receiver(CASES[name][0]) as hostile, sending() as sender:
         for _ in range(2):
@@ -204,3 +152,39 @@ async def test_a_body_where_there_is_none_is_nobody_elses_answer(status: str) ->
         outcomes = [await sender.send(request(receiver.url)) for _ in range(3)]
 
     assert {outcome.status for outcome in outcomes} == {int(status[:3])}
+
+
+async def test_a_flood_before_the_request_is_bounded() -> None:
+    async with Receiver(speaking_first(b"y" * 65_536, 1_000)) as receiver, sending() as sender:
+        for _ in range(3):
+            outcome = await sender.send(request(receiver.url, timeout_ms=DEADLINE_MS))
+            assert outcome.error_code in {"bad_response", "headers_too_large", "reset"}
+        assert receiver.sent_bytes < 3 * UNREAD_BYTES
+
+
+@pytest.mark.parametrize("more", [respond(body=b"forged"), b"HTTP/1.1 100 Continue\r\n\r\n", b"junk"])
+@pytest.mark.parametrize("pause_s", [0.0, 0.02])
+async def test_bytes_after_an_answer_are_nobody_elses_answer(more: bytes, pause_s: float) -> None:
+    async def unasked(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await receiver.read_request(reader)
+        if pause_s:
+            await receiver.write(writer, respond(body=b"own"))
+            await asyncio.sleep(pause_s)
+            await receiver.write(writer, more)
+        else:
+            await receiver.write(writer, respond(body=b"own") + more)
+        await reader.read()
+
+    async with Receiver(unasked) as receiver, sending() as sender:
+        for _ in range(2):
+            outcome = await sender.send(request(receiver.url))
+            assert (outcome.status, outcome.body) == (200, b"own")
+            await asyncio.sleep(3 * pause_s)
+        assert receiver.connections == 2
+
+
+async def test_what_came_before_a_fault_in_the_framing_is_kept_and_nobody_waits() -> None:
+    async with Receiver(answering(CHUNKED + b"4\r\nhalf\r\nzz\r\n")) as receiver, sending() as sender:
+        outcome = await sender.send(request(receiver.url, timeout_ms=10_000))
+    assert (outcome.status, outcome.body, outcome.truncated) == (200, b"half", True)
+    assert outcome.duration_ms < HONEST_MS
