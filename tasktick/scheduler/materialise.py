@@ -106,17 +106,19 @@ class Materialiser:
 
     async def _settle(self, due: Sequence[Seen], now: int) -> int:
         """Plan and write, so many rows at once; how many schedules moved on."""
-        done = 0
+        done, rows = 0, 0
         plans: list[Plan] = []
         for place, seen in enumerate(due):
             if place % PLANS_PER_TURN == PLANS_PER_TURN - 1:
                 await self._clock.sleep_ms(0)
             plan = settle(seen.schedule, seen.tasks, self.moment(now, int(seen.schedule.id[-2:], 16)))
-            if plan is not None:
-                plans.append(plan)
-            if sum(one.rows for one in plans) >= ROWS_MAX:
+            if plan is None:
+                continue
+            plans.append(plan)
+            rows += plan.rows
+            if rows >= ROWS_MAX:
                 done += await self._write(plans)
-                plans = []
+                plans, rows = [], 0
         return done + await self._write(plans)
 
     async def _write(self, plans: list[Plan]) -> int:
