@@ -2,10 +2,10 @@
 
 import pytest
 
-from tasktick.model.schedule import CatchUp, Rule, pause
+from tasktick.model.schedule import CatchUp, Rule, pause, stand_still
 from tasktick.model.state import State
 from tasktick.scheduler.plan import edit, resume, settle
-from tasktick.store import schedules
+from tasktick.store import retention, schedules, tasks
 from tests.store.calendar import MINUTE_MS, Calendar, replaced
 from tests.store.world import HOUR_MS, TENANT, World
 
@@ -44,8 +44,6 @@ async def test_a_fire_sends_what_its_schedule_sends(calendar: Calendar) -> None:
     keys = [(claimed.payload_id, claimed.payload_version)]
 
     stored = await calendar.world.database.read(lambda tx: schedules.templates(tx, [name]))
-
-    from tasktick.store import tasks
 
     sent = await calendar.world.database.read(lambda tx: tasks.payloads(tx, keys))
     assert [one.payload for one in sent] == [stored[name]]
@@ -261,8 +259,6 @@ async def test_other_zone_data_moves_the_fire_ahead(calendar: Calendar) -> None:
 
 
 async def test_a_deleted_schedule_leaves_its_ledger_and_no_fire(calendar: Calendar) -> None:
-    from tasktick.model.schedule import stand_still
-
     name = await calendar.create()
     await calendar.fire(name)
 
@@ -277,48 +273,55 @@ async def test_a_deleted_schedule_leaves_its_ledger_and_no_fire(calendar: Calend
     assert await calendar.settle() == 0
 
 
-async def test_an_edit_of_a_paused_schedule_writes_down_the_times_of_the_pause(calendar: Calendar) -> None:
+async def test_a_fire_that_is_held_by_hand_goes_when_it_is_resumed(calendar: Calendar) -> None:
     name = await calendar.create()
-    await calendar.move(name, lambda seen: pause(seen.schedule, seen.tasks, calendar.moment().by, None, None))
-    await calendar.pass_ms(3 * MINUTE_MS)
-    wanted = Rule(every_ms=7 * MINUTE_MS)
+    ahead = await calendar.ahead(name)
+    await calendar.world.act("pause", ahead.id)
+    await calendar.pass_ms(3 * MINUTE_MS, seen=False)
 
-    await calendar.move(
-        name, lambda seen: edit(seen.schedule, replaced(seen.schedule, rule=wanted), seen.tasks, calendar.moment())
+    await calendar.world.act("resume", ahead.id)
+
+    assert len(await calendar.world.claim(ahead.id)) == 1
+    assert (await calendar.outcomes(name))[0] == "run"
+
+
+async def test_a_fire_that_was_cancelled_ahead_of_its_time_was_skipped(calendar: Calendar) -> None:
+    name = await calendar.create(Rule(every_ms=60 * 24 * HOUR_MS))
+    ahead = await calendar.ahead(name)
+    await calendar.world.act("cancel", ahead.id)
+    calendar.world.now += 40 * 24 * HOUR_MS
+    before = calendar.world.now - 30 * 24 * HOUR_MS
+    await calendar.world.database.write(lambda tx: retention.remove_finished(tx, before, 100))
+
+    calendar.world.now = ahead.due_at
+    await calendar.settle()
+
+    assert await calendar.outcomes(name) == ["skipped(cancelled)"]
+
+
+async def test_the_ledger_goes_when_it_is_old_and_its_tasks_are_gone(calendar: Calendar) -> None:
+    name = await calendar.create()
+    await calendar.fire(name)
+    await calendar.fire(name)
+    later = calendar.world.now + 1
+    assert await calendar.world.database.write(lambda tx: retention.remove_ledger(tx, later, 100)) == 0
+
+    await calendar.world.database.write(lambda tx: retention.remove_finished(tx, later, 1))
+
+    assert await calendar.world.database.write(lambda tx: retention.remove_ledger(tx, later, 100)) == 1
+    assert len(await calendar.ledger(name)) == 1
+
+
+async def test_what_a_schedule_once_sent_is_kept_as_long_as_a_fire_names_it(calendar: Calendar) -> None:
+    name = await calendar.create()
+    claimed = await calendar.run_ahead(name)
+    payload = await calendar.world.payload(claimed)
+    await calendar.world.database.write(lambda tx: schedules.add_template(tx, name, 2, payload))
+
+    assert await calendar.world.database.write(lambda tx: schedules.purge(tx, 0, 100)) == 0
+    await calendar.world.finish(claimed)
+    await calendar.world.database.write(
+        lambda tx: tasks.delete(tx, [(claimed.id, claimed.tenant, int(State.SUCCEEDED))])
     )
 
-    assert await calendar.outcomes(name) == ["skipped(paused)"] * 3
-    assert (await calendar.row(name)).next_id is None
-    await calendar.move(name, lambda seen: resume(seen.schedule, seen.tasks, calendar.moment()))
-    assert await calendar.outcomes(name) == ["skipped(paused)"] * 3
-
-
-@pytest.mark.parametrize("fields", [{"rule": Rule(every_ms=7 * MINUTE_MS)}, {"end_at": 1}, {"start_at": 2**42}])
-async def test_an_edit_does_not_lose_a_fire_that_its_spread_put_off(
-    calendar: Calendar, fields: dict[str, object]
-) -> None:
-    name = await calendar.create(jitter_ms=MINUTE_MS)
-    ahead = await calendar.ahead(name)
-    assert ahead.due_at > ahead.run_at
-    calendar.world.now = ahead.due_at - 1
-    wanted = replaced((await calendar.row(name)), **fields)
-
-    await calendar.move(name, lambda seen: edit(seen.schedule, wanted, seen.tasks, calendar.moment()))
-
-    [entry] = await calendar.ledger(name)
-    assert (entry.row.nominal_at, entry.row.outcome, entry.row.task_id) == (ahead.run_at, "run", ahead.id)
-    calendar.world.now = ahead.due_at
-    assert len(await calendar.world.claim(ahead.id)) == 1
-
-
-async def test_an_edit_of_what_a_put_off_fire_sends_is_sent_by_it(calendar: Calendar) -> None:
-    name = await calendar.create(jitter_ms=MINUTE_MS)
-    ahead = await calendar.ahead(name)
-    calendar.world.now = ahead.due_at - 1
-    wanted = replaced((await calendar.row(name)), name="another")
-
-    await calendar.move(name, lambda seen: edit(seen.schedule, wanted, seen.tasks, calendar.moment()))
-
-    after = await calendar.ahead(name)
-    assert ((after.run_at, after.due_at), after.id == ahead.id) == ((ahead.run_at, ahead.due_at), False)
-    assert await calendar.outcomes(name) == []
+    assert await calendar.world.database.write(lambda tx: schedules.purge(tx, 0, 100)) == 1
