@@ -82,11 +82,17 @@ class Materialiser:
         self._seen_at = self.gap_until
 
     async def start(self) -> None:
-        """Decide about all that came due before this start: nobody claims a fire that catch-up will drop."""
+        """Decide about all that came due before this start: nobody claims a fire that catch-up will drop.
+
+        What comes due meanwhile is left to the loop, or a busy calendar would never let anything else start.
+        """
         now = self._clock.now_ms()
         await self._database.write(lambda tx: schedules.outdate(tx, now, zones.version()), Lane.UPKEEP)
-        while await self.step() == 0:
-            pass
+        try:
+            while await self._round(now):
+                self._seen_at = self._clock.now_ms()
+        except StoreFull:
+            log.warning("schedules_wait_for_disk")
 
     async def step(self) -> float:
         """Decide about what is due; how long until there is more."""
@@ -95,17 +101,21 @@ class Materialiser:
             self.gap_until = now
             log.warning("schedules_unseen", for_ms=now - self._seen_at)
         try:
-            due = await self._database.near.read(lambda tx: schedules.due(tx, now, SCHEDULES_MAX))
-            done = await self._settle(due, now) if due else 0
+            done = await self._round(now)
             upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now))
         except StoreFull:
             return FULL_REST_MS
         self._seen_at = self._clock.now_ms()
-        if due:
+        if done is not None:
             return 0 if done else STALE_REST_MS
         if upcoming is None:
             return LOOK_AT_LEAST_MS
         return min(max(upcoming - self._seen_at, 1), LOOK_AT_LEAST_MS)
+
+    async def _round(self, until: int) -> int | None:
+        """Decide about some of what was due by then; how many schedules moved on, None if nothing was due."""
+        due = await self._database.near.read(lambda tx: schedules.due(tx, until, SCHEDULES_MAX))
+        return await self._settle(due, self._clock.now_ms()) if due else None
 
     async def _settle(self, due: Sequence[Seen], now: int) -> int:
         """Plan and write, so many rows at once; how many schedules moved on."""
