@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tasktick.client.core import LIMIT_MAX, Request
+from tasktick.client.core import LIMIT_MAX, Answer, Request
 from tasktick.ctl import render
 from tasktick.ctl.connect import session
 
@@ -95,13 +95,16 @@ def key_or_name(task: dict[str, Any]) -> Any:
 def show(
     request: Request,
     columns: Sequence[str],
-    row: Callable[[dict[str, Any]], list[Any]],
+    row: Callable[[dict[str, Any], Answer], list[Any]],
     *,
     empty: Callable[[bool], str],
     every: bool,
     whole: Sequence[str] = render.WHOLE,
 ) -> None:
-    """Print a page, or every page; an empty list says what to do next."""
+    """Print a page, or every page; a row is made of an object and the answer that brought it.
+
+    An empty list says what to do next.
+    """
     connected = session()
     seen, cursor = 0, None
     for answer in connected.pages(request):
@@ -111,7 +114,7 @@ def show(
         if connected.as_json:
             render.document(answer)
         elif rows:
-            render.table(columns, [row(one) for one in rows], whole=whole)
+            render.table(columns, [row(one, answer) for one in rows], whole=whole)
         cursor = page.get("next_cursor")
         if not every:
             break
