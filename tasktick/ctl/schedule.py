@@ -116,10 +116,10 @@ def show(name: str) -> None:
         render.document(answer)
         return
     render.record(schedule_words.in_full(answer.json() or {}, schedule_words.now_of(answer)), depth=2)
-    _show_fires(connected.send(schedules.upcoming(name, AHEAD)), "Next:")
+    _show_fires(connected.send(schedules.upcoming(name, AHEAD)), "Next")
     past = (connected.send(schedules.fires(name, {"limit": BACK})).json() or {}).get("data") or []
     if past:
-        render.say("Last:")
+        render.heading("Last")
         show_ledger(past)
 
 
@@ -129,7 +129,7 @@ def _show_fires(answer: Answer, title: str | None = None) -> None:
         render.say("Nothing is to come.")
         return
     if title is not None:
-        render.say(title)
+        render.heading(title)
     columns, rows = schedule_words.fires(found, schedule_words.now_of(answer))
     render.table(columns, rows, whole=columns)
 

@@ -13,7 +13,7 @@ from tasktick.ctl.connect import Session, new_key, server_options, session
 # A change of one of their fields keeps the others.
 NESTED = ("dst", "catch_up", "task")
 BODIES = ("body", "body_text", "body_base64")
-SHOWN = ("id", "key", "name", "when", "timezone", "state", "next", "so far")
+SHOWN = ("id", "key", "name", "state", "calls", "when", "next")
 FILE = click.option(
     "--file", type=click.File("rb"), metavar="FILE", help="What the API takes, as JSON, instead; - is standard input."
 )
@@ -99,7 +99,8 @@ def edit(name_or_key: str, target_url: str | None, file: IO[bytes] | None, **giv
     """Change what is given of a schedule, and nothing else.
 
     `none` takes away a --start-at, --end-at, --max-fires, --jitter, --anchor or --catch-up-window, an empty text a
-    --name or --note. Headers join those that are there. The fire that was ahead is worked out anew.
+    --name or --note. Headers join those that are there; secret ones cannot be read back, so a change of the call,
+    or of how it is run, needs them again. The fire that was ahead is worked out anew.
 
     \b
     Examples:

@@ -1,6 +1,6 @@
 """Schedules in words: when, what is to come, and what became of what has passed. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -25,9 +25,22 @@ _COUNTS = ("fired", "skipped", "missed", "failed")
 # What these words say in their own way; all else is shown as the API names it.
 _SAID = frozenset(
     (
-        *("id", "key", "name", "state", "description", "cron", "every", "anchor", "timezone", "dst", "paused"),
+        *(
+            "id",
+            "key",
+            "name",
+            "ended",
+            "counts",
+            "clock_behind_ledger",
+            "cron",
+            "every",
+            "anchor",
+            "timezone",
+            "dst",
+            "paused",
+        ),
         *("paused_until", "note", "next_fire_at", "last_fire_at", "overlap", "catch_up", "jitter", "start_at"),
-        *("end_at", "max_fires", "task", "warnings", *_COUNTS),
+        *("end_at", "max_fires", "task"),
     )
 )
 
@@ -55,7 +68,15 @@ def span(seconds: float) -> str:
     return " ".join(words[:2]) or "0 s"
 
 
-def from_now(instant: Any, now: datetime | None) -> str | None:
+def short_span(seconds: float) -> str:
+    """A length of time by the largest unit of which there are two."""
+    for unit, length in _UNITS:
+        if seconds >= 2 * length:
+            return f"{int(seconds // length)} {unit}"
+    return span(seconds)
+
+
+def from_now(instant: Any, now: datetime | None, said: Callable[[float], str] = short_span) -> str | None:
     """How far ahead or back an instant of the API is."""
     if now is None or not isinstance(instant, str):
         return None
@@ -67,31 +88,44 @@ def from_now(instant: Any, now: datetime | None) -> str | None:
     seconds = (then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() - now.timestamp()
     if abs(seconds) < 1:
         return "now"
-    return f"in {span(int(seconds))}" if seconds > 0 else f"{span(int(-seconds))} ago"
+    return f"in {said(int(seconds))}" if seconds > 0 else f"{said(int(-seconds))} ago"
 
 
 def state(schedule: Mapping[str, Any]) -> str:
     """Whether anything is to come of it."""
     if schedule.get("paused"):
         return "paused"
-    return "ended" if schedule.get("next_fire_at") is None else "active"
+    return "ended" if schedule.get("ended") else "active"
+
+
+def description(schedule: Mapping[str, Any]) -> str:
+    """When it fires, as a sentence; what this program cannot read stays as it is."""
+    from tasktick.errors import Refused
+    from tasktick.model.schedule import Rule
+    from tasktick.timetable.describe import describe
+
+    cron, every, timezone = schedule.get("cron"), schedule.get("every"), str(schedule.get("timezone"))
+    if isinstance(every, int | float) and every > 0:
+        return describe(Rule(every_ms=round(every * 1_000), anchor_at=None if schedule.get("anchor") is None else 0))
+    if cron is None:
+        return "-"
+    try:
+        return describe(Rule(cron=str(cron), timezone=timezone))
+    except Refused:
+        return f"{cron}, {timezone} time."
 
 
 def when(schedule: Mapping[str, Any]) -> str:
-    """When it fires, but for the zone."""
-    description = schedule.get("description")
-    if isinstance(description, str):
-        return description.replace(f", {schedule.get('timezone')} time", "").removesuffix(".")
-    if schedule.get("cron") is not None:
-        return str(schedule["cron"])
-    every = schedule.get("every")
-    return f"every {span(every)}" if isinstance(every, int | float) else "-"
+    """When it fires, but for what other columns say."""
+    said = description(schedule).replace(f", {schedule.get('timezone')} time", "", 1)
+    return said.replace(" (six fields: seconds first)", "").partition(", counted from ")[0].removesuffix(".")
 
 
 def outcomes(schedule: Mapping[str, Any], *, whole: bool = False) -> str | None:
     """What became of its times: all counts, or those that are not 0."""
-    counts = [(name, schedule.get(name) or 0) for name in _COUNTS]
-    return ", ".join(f"{number:,} {name}" for name, number in counts if number or whole) or None
+    counts = schedule.get("counts") or {}
+    found = [(name, counts.get(name) or 0) for name in _COUNTS]
+    return ", ".join(f"{number:,} {name}" for name, number in found if number or whole) or None
 
 
 def name_of(schedule: Mapping[str, Any]) -> Any:
@@ -103,8 +137,11 @@ def in_full(schedule: Mapping[str, Any], now: datetime | None) -> Iterator[tuple
     """All that there is to say of a schedule, what matters first."""
     yield from ((field, schedule.get(field)) for field in ("id", "key", "name"))
     yield "state", _state_in_full(schedule, now)
-    yield "when", schedule.get("description") or when(schedule)
+    yield "calls", _call((schedule.get("task") or {}).get("target") or {})
+    yield "when", description(schedule)
     yield from ((field, schedule.get(field)) for field in ("cron", "anchor", "timezone"))
+    if schedule.get("clock_behind_ledger"):
+        yield "mind", "the clock is behind what is decided already: nothing fires until it has caught up"
     yield "clock changes", _clock_changes(schedule)
     yield "next", _instant(schedule.get("next_fire_at"), now)
     yield "last", _instant(schedule.get("last_fire_at"), now)
@@ -122,6 +159,10 @@ def in_full(schedule: Mapping[str, Any], now: datetime | None) -> Iterator[tuple
     yield "task", schedule.get("task")
 
 
+def _call(target: Mapping[str, Any]) -> str | None:
+    return f"{target.get('method')} {target['url']}" if target.get("url") else None
+
+
 def _state_in_full(schedule: Mapping[str, Any], now: datetime | None) -> str:
     match state(schedule):
         case "paused":
@@ -134,14 +175,16 @@ def _state_in_full(schedule: Mapping[str, Any], now: datetime | None) -> str:
 
 
 def _instant(instant: Any, now: datetime | None) -> Any:
-    relative = from_now(instant, now)
+    relative = from_now(instant, now, span)
     return f"{instant}, {relative}" if relative else instant
 
 
 def _clock_changes(schedule: Mapping[str, Any]) -> str | None:
     dst = schedule.get("dst")
-    # An interval and a zone without changes know no such times; who set something wants to see it.
-    if not isinstance(dst, Mapping) or schedule.get("cron") is None or schedule.get("timezone") in (None, "UTC"):
+    words = str(schedule.get("cron") or "").replace("@hourly", "0 * * * *").split()
+    # What has no fixed time, and a zone without changes, know no such times.
+    follows_clock = not words or any(word.startswith("*") for word in words[-5:-3])
+    if not isinstance(dst, Mapping) or follows_clock or schedule.get("timezone") in (None, "UTC"):
         return None
     gap, repeat = (_GAP.get(str(dst.get("gap"))), _REPEAT.get(str(dst.get("repeat"))))
     return f"a time that a day does not have {gap}; one that it has twice {repeat}"

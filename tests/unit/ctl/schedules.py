@@ -19,7 +19,6 @@ SCHEDULE: dict[str, Any] = {
     "anchor": None,
     "timezone": "Europe/Berlin",
     "dst": {"gap": "run_after", "repeat": "first"},
-    "description": "At 09:00, Monday through Friday, Europe/Berlin time.",
     "start_at": None,
     "end_at": "2027-01-01T00:00:00.000Z",
     "max_fires": 2_000,
@@ -31,10 +30,9 @@ SCHEDULE: dict[str, Any] = {
     "note": None,
     "next_fire_at": "2026-02-10T08:00:00.000Z",
     "last_fire_at": "2026-02-09T08:00:00.000Z",
-    "fired": 1_204,
-    "skipped": 0,
-    "missed": 3,
-    "failed": 1,
+    "counts": {"fired": 1_204, "skipped": 0, "missed": 3, "failed": 1},
+    "ended": False,
+    "clock_behind_ledger": False,
     "tags": {"team": "billing"},
     "task": {"target": {"url": URL, "method": "POST"}, "queue": "reports"},
     "version": 4,
@@ -45,11 +43,12 @@ FIRE = {
     "effective": "2026-02-10T08:04:00.000Z",
     "note": None,
 }
+_ROW = {"reason": None, "task_id": None, "state": None, "collapsed": 1, "missed": 0, "count": 1}
+_STRETCH = {"from": "2026-01-01T08:00:00.000Z", "to": "2026-02-01T08:00:00.000Z", "count": 1_234}
 LEDGER: list[dict[str, Any]] = [
-    {"nominal": "2026-02-09T08:00:00.000Z", "outcome": "run", "task_id": TASK_ID, "state": "succeeded", "missed": 2},
-    {"nominal": "2026-02-08T08:00:00.000Z", "outcome": "skipped", "reason": "overlap", "collapsed": 2},
-    {"nominal": "2026-01-01T08:00:00.000Z", "outcome": "missed", "reason": "catch_up:latest", "count": 1_234}
-    | {"from": "2026-01-01T08:00:00.000Z", "to": "2026-02-01T08:00:00.000Z"},
+    {**_ROW, "nominal": "2026-02-09T08:00:00.000Z", "outcome": "run", "task_id": TASK_ID, "missed": 2},
+    {**_ROW, "nominal": "2026-02-08T08:00:00.000Z", "outcome": "skipped", "reason": "overlap", "collapsed": 2},
+    {**_ROW, "nominal": "2026-01-01T08:00:00.000Z", "outcome": "missed", "reason": "catch_up:latest", **_STRETCH},
 ]
 
 

@@ -11,8 +11,8 @@ from tests.unit.ctl.schedules import DATE, FIRE, ID, LEDGER, SCHEDULE, TASK_ID, 
 
 def test_list(ctl: Ctl, stub: ApiStub) -> None:
     idle = {**SCHEDULE, "key": None, "paused": True, "next_fire_at": None, "last_fire_at": None}
-    ended = {**SCHEDULE, "key": "over", "next_fire_at": None}
-    idle |= {"fired": 0, "missed": 0, "failed": 0, "description": None, "cron": None, "every": 5_400.0}
+    ended = {**SCHEDULE, "key": "over", "next_fire_at": None, "ended": True, "cron": "of tomorrow"}
+    idle |= {"counts": {"fired": 0, "skipped": 0, "missed": 0, "failed": 0}, "cron": None, "every": 5_400.0}
     stub.tell(page(SCHEDULE, idle, ended, cursor="abc"))
     flags = "--name n --tag a=b --q x --paused --order asc --limit 2 --cursor c"
     result = ctl("schedule", "list", *flags.split())
@@ -22,10 +22,10 @@ def test_list(ctl: Ctl, stub: ApiStub) -> None:
     assert head == ["SCHEDULE", "STATE", "WHEN", "ZONE", "NEXT_FIRE", "IN", "LAST_FIRE", "SO_FAR"]
     assert rows[0] == [
         *("key:daily", "active", "At 09:00, Monday through Friday", "Europe/Berlin", "2026-02-10T08:00:00.000Z"),
-        *("in 1 h 30 min", "2026-02-09T08:00:00.000Z", "1,204 fired, 3 missed, 1 failed"),
+        *("in 90 min", "2026-02-09T08:00:00.000Z", "1,204 fired, 3 missed, 1 failed"),
     ]
-    assert rows[1] == [ID, "paused", "every 1 h 30 min", "Europe/Berlin", "-", "-", "-", "-"]
-    assert rows[2][:2] == ["key:over", "ended"]
+    assert rows[1] == [ID, "paused", "Every 1 hour and 30 minutes", "Europe/Berlin", "-", "-", "-", "-"]
+    assert rows[2][:3] == ["key:over", "ended", "of tomorrow"]
     assert "--cursor abc" in result.stderr
 
 
@@ -50,6 +50,7 @@ def test_show_says_all_of_it_in_words(ctl: Ctl, stub: ApiStub) -> None:
     ]
     shown = fields(result.stdout)
     assert shown["state"] == "active"
+    assert shown["when"] == "At 09:00, Monday through Friday, Europe/Berlin time."
     assert shown["clock changes"].startswith("a time that a day does not have runs at the first instant after it;")
     assert shown["last"] == "2026-02-09T08:00:00.000Z, 22 h 30 min ago"
     assert shown["so far"] == "1,204 fired, 0 skipped, 3 missed, 1 failed"
@@ -60,13 +61,13 @@ def test_show_says_all_of_it_in_words(ctl: Ctl, stub: ApiStub) -> None:
     assert shown["tags.team"] == "billing"
     assert shown["task.target.url"] == URL
     assert "2026-02-10T09:00:00+01:00" in result.stdout
-    assert "in 1 h 34 min" in result.stdout, "until it really starts"
+    assert "in 94 min" in result.stdout, "until it really starts"
     assert TASK_ID in result.stdout
 
 
 def test_show_of_what_is_paused_or_over(ctl: Ctl, stub: ApiStub) -> None:
     until = "2026-02-12T08:30:00.000Z"
-    for more in ({"paused": True}, {"paused": True, "paused_until": until}, {}):
+    for more in ({"paused": True}, {"paused": True, "paused_until": until}, {"ended": True}):
         stub.tell(schedule(next_fire_at=None, **more), told({"fires": []}), page())
     results = [ctl("schedule", "show", ID) for _ in range(3)]
     assert [fields(result.stdout)["state"] for result in results] == [
@@ -90,7 +91,7 @@ def test_upcoming(ctl: Ctl, stub: ApiStub, word: str) -> None:
     results = [ctl("schedule", word, "key:daily", "--count", "3") for _ in range(2)]
     assert stub.asked[0].path == "/v1/schedules/key:daily/upcoming?count=3"
     assert results[0].stdout.splitlines()[0].split() == ["NOMINAL", "LOCAL", "IN", "NOTE"]
-    assert results[0].stdout.splitlines()[1].endswith("in 1 h 30 min  gap")
+    assert results[0].stdout.splitlines()[1].endswith("in 90 min  gap")
     assert results[1].stdout.splitlines()[0].split() == ["NOMINAL", "LOCAL", "EFFECTIVE", "IN", "NOTE"]
 
 
@@ -116,7 +117,7 @@ def test_pause_and_resume(ctl: Ctl, stub: ApiStub) -> None:
     assert "Did you mean key:daily?" in result.stderr
     result = ctl("schedule", "resume", ID)
     assert stub.asked[2].body == b""
-    assert re.search(rf"^{ID}  active .*in 1 h 30 min  daily$", result.stdout, re.MULTILINE)
+    assert re.search(rf"^{ID}  active .*in 90 min  daily$", result.stdout, re.MULTILINE)
     assert len({asked.headers["idempotency-key"] for asked in stub.asked}) == 3
 
 
