@@ -73,5 +73,6 @@ def _fire(program: Program, process: subprocess.Popen[str], receiver: ApiStub) -
     first, second = (datetime.fromisoformat(asked.headers["tasktick-scheduled-at"]) for asked in receiver.asked[:2])
     assert (second - first).total_seconds() == 1
     assert receiver.asked[0].document == {"n": 2}
+    assert f"Every second, {ZONE} time" in program.run("ctl", "schedule", "show", "key:seconds").stdout
     written = {row["nominal"] for row in program.ctl("schedule", "fires", "key:seconds", "--outcome", "run")["data"]}
     assert receiver.asked[0].headers["tasktick-scheduled-at"] in written
