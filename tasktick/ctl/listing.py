@@ -24,6 +24,7 @@ def selection(command: Command) -> Command:
         click.option("--type", "type_", help="Only of this type."),
         click.option("--name", help="Only with this name."),
         click.option("--tag", metavar="NAME=VALUE", help="Only with this tag."),
+        click.option("--schedule", "schedule_id", metavar="ID", help="Only fires of this schedule, sch_..."),
         *(
             click.option(f"--{time.replace('_', '-')}", metavar="TIME", help=f"Only {time.replace('_', ' ')} this.")
             for time in TIMES
@@ -75,7 +76,7 @@ def name_and_value(text: str, option: str) -> tuple[str, str]:
 
 def selected(given: dict[str, Any]) -> dict[str, Any]:
     """The filters that were given."""
-    asked = {name: given[name] for name in ("queue", "name", *TIMES)}
+    asked = {name: given[name] for name in ("queue", "name", "schedule_id", *TIMES)}
     asked["type"] = given["type_"]
     if given["tag"] is not None:
         asked["tag"] = ":".join(name_and_value(given["tag"], "--tag"))

@@ -131,3 +131,23 @@ def test_a_schedule_is_moved_and_removed(daemon: Running, receiver: ApiStub) -> 
         f"tasktick ctl schedule show {made['id']}"
         in daemon.program.run("ctl", "task", "show", made["id"], code=1).stderr
     )
+
+
+def test_times_of_a_pause_can_be_run_later(daemon: Running, receiver: ApiStub) -> None:
+    made = daemon.ctl("add", receiver.url, "--every", "1s", "--paused", "--key", "later")
+    rows: list[Any] = []
+
+    def skipped() -> bool:
+        daemon.ctl("resume", "key:later")
+        daemon.ctl("pause", "key:later")
+        rows[:] = daemon.ctl("fires", "key:later", "--outcome", "skipped")["data"]
+        return len(rows) > 0
+
+    daemon.until(skipped)
+    assert rows[0]["reason"] == "paused"
+    found = ("--schedule", made["id"], "--state", "skipped")
+    counted = daemon.program.ctl("task", "run", *found, "--dry-run")
+    assert counted["matched"] >= len(rows)
+    assert daemon.program.ctl("task", "run", *found)["changed"] >= len(rows)
+    task_id = rows[0]["task_id"]
+    daemon.until(lambda: daemon.program.ctl("task", "show", task_id)["state"] == "succeeded")
