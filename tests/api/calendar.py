@@ -1,5 +1,6 @@
 """Schedules as a client makes them on a served API, and as a node would run what they make."""
 
+from functools import partial
 from typing import Any
 
 from tasktick.model.state import State
@@ -46,7 +47,7 @@ async def settled(served: Served) -> None:
     while due := await served.database.read(lambda tx: schedules.due(tx, served.world.now, 100)):
         plans = [settle(one.schedule, one.tasks, served.deciding(one.schedule.id)) for one in due]
         found = [plan for plan in plans if plan is not None]
-        assert all(await served.database.write(lambda tx, found=found: schedules.carry_out(tx, found)))
+        assert all(await served.database.write(partial(schedules.carry_out, plans=found)))
 
 
 async def pass_ms(served: Served, duration_ms: int) -> None:

@@ -12,7 +12,7 @@ SERVER_OWNED = ("id", "tenant", "version", "created_at", "next_fire_at", "counts
 
 
 async def test_a_schedule_is_answered_with_all_that_it_is(served: Served) -> None:
-    body = {
+    body: dict[str, Any] = {
         "key": "daily-report",
         "name": "Daily report",
         "cron": "0 9 * * MON-FRI",

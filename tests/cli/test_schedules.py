@@ -1,153 +1,96 @@
-"""Schedules from the command line, on a real daemon: made, read, moved, and what became of their times."""
+"""The real program with schedules: each second once, with the process killed among them."""
 
+import json
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from subprocess import Popen
 from typing import Any
+from urllib.request import Request, urlopen
 
-import msgspec
 import pytest
 
 from tests.cli.program import DEADLINE_S, Program, end, until
-from tests.fakes.api_stub import ApiStub, Told, api_stub
+from tests.fakes.api_stub import Told, api_stub
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-NOWHERE = "http://127.0.0.1:9/"
-NINE = ("--cron", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin")
+SERVE = ("serve", "--listen", "127.0.0.1:0", "--allow-network", "127.0.0.0/8")
+ANSWERS = 1_000
 
 
-class Running(msgspec.Struct):
-    """The program, and its daemon."""
+class Running:
+    """The program, which may be killed and started again on its data."""
 
-    program: Program
-    process: subprocess.Popen[str]
+    def __init__(self, folder: Path) -> None:
+        self.program = Program(folder)
+        self.process = self._start()
 
-    def ctl(self, *arguments: str) -> Any:
-        return self.program.ctl("schedule", *arguments)
+    def _start(self) -> Popen[str]:
+        with (self.program.folder / "log").open("a") as log:
+            process = self.program.start(*SERVE, stderr=log)
+        until(self.program.address.is_file, process)
+        return process
 
-    def said(self, *arguments: str, code: int = 0) -> str:
-        done = self.program.run("ctl", "schedule", *arguments, code=code)
-        return done.stdout + done.stderr
+    def kill_and_start(self) -> None:
+        self.process.kill()
+        end(self.process)
+        self.process.wait(DEADLINE_S)
+        self.program.address.unlink()
+        self.process = self._start()
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """One request by the operator."""
+        key = (self.program.data / "operator.key").read_text().strip()
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self.program.address.read_text().strip() + path, data, headers, method=method)
+        with urlopen(request, timeout=DEADLINE_S) as response:
+            return json.loads(response.read())
+
+    def ledger(self, schedule: str) -> list[dict[str, Any]]:
+        """What became of its times, the earliest first."""
+        return list(reversed(self.ask("GET", f"/v1/schedules/{schedule}/fires?limit=1000")["data"]))
 
     def until(self, seen: Callable[[], Any]) -> None:
         until(seen, self.process)
 
 
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    program = Program(tmp_path_factory.mktemp("program"))
-    process = program.start("serve", "--listen", "127.0.0.1:0", "--allow-network", "127.0.0.0/8")
-    try:
-        until(program.address.is_file, process)
-        yield Running(program, process)
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=DEADLINE_S)
-        assert process.returncode == 0, err
-        program.run("store", "check", "--full")
-    finally:
-        end(process)
+def _seconds(rows: list[dict[str, Any]]) -> list[float]:
+    return [datetime.fromisoformat(row["nominal"].replace("Z", "+00:00")).timestamp() for row in rows]
 
 
-@pytest.fixture
-def receiver() -> Iterator[ApiStub]:
-    with api_stub() as running:
-        running.tell(*[Told(200, b"thanks")] * 100)
-        yield running
-
-
-def test_a_schedule_fires_and_tells_of_it(daemon: Running, receiver: ApiStub) -> None:
-    flags = ("--every", "1s", "--key", "seconds", "--max-fires", "2", "--name", "Seconds", "--tag", "a=b")
-    made = daemon.ctl("add", f"{receiver.url}/hook", *flags, "--body", '{"n": 1.00}')
-    daemon.until(lambda: daemon.ctl("show", "key:seconds")["ended"])
-    daemon.until(lambda: len(receiver.asked) == 2)
-    assert receiver.asked[0].body == b'{"n": 1.00}'
-    rows = daemon.ctl("fires", made["id"])["data"]
-    assert [row["outcome"] for row in rows] == ["run", "run"]
-    assert rows[0]["task_id"] in daemon.said("fires", "key:seconds", "--outcome", "run")
-    assert "No time matches" in daemon.said("fires", "key:seconds", "--outcome", "missed")
-    shown = daemon.said("show", "key:seconds")
-    assert "ended: nothing is to come" in shown
-    assert "2 fired, 0 skipped, 0 missed, 0 failed" in shown
-    assert "2 fired" in daemon.said("list", "--tag", "a=b", "--q", "SECONDS")
-    assert "Nothing is to come." in daemon.said("next", "key:seconds")
-
-
-def test_a_schedule_is_changed_in_part(daemon: Running) -> None:
-    call = ("--header", "x-team: billing", "--body", '{"n": 1.00}', "--queue", "reports")
-    policy = ("--catch-up", "all", "--catch-up-window", "6h", "--repeat", "second", "--jitter", "10m")
-    limits = ("--end-at", "2040-01-01T00:00:00", "--max-fires", "7", "--note", "hello")
-    made = daemon.ctl("add", NOWHERE, *NINE, "--key", "daily", *call, *policy, *limits)
-    assert made["end_at"] == "2039-12-31T23:00:00.000Z"
-
-    daemon.ctl("edit", "key:daily", "--to", f"{NOWHERE}v2", "--header", "X-More: yes", "--retry-max", "2")
-    daemon.ctl("edit", "key:daily", "--gap", "skip", "--catch-up-window", "none")
-    daemon.ctl("set", "key:daily", "--end-at", "none", "--max-fires", "none", "--jitter", "none", "--note", "")
-    found = daemon.ctl("show", "key:daily")
-    target, retry = found["task"]["target"], found["task"]["retry"]
-    assert target["url"] == f"{NOWHERE}v2"
-    assert {name.lower(): value for name, value in target["headers"].items()} == {"x-team": "billing", "x-more": "yes"}
-    assert target["body"] == {"n": 1.0}
-    assert (found["task"]["queue"], retry["max_attempts"], retry["initial"]) == ("reports", 2, 10)
-    assert found["dst"] == {"gap": "skip", "repeat": "second"}
-    assert found["catch_up"] == {"mode": "all", "window": None, "max": 100}
-    assert [found[name] for name in ("end_at", "max_fires", "jitter", "note")] == [None, None, 0, None]
-
-    every = daemon.ctl("edit", "key:daily", "--every", "90m")
-    assert (every["cron"], every["every"]) == (None, 5_400)
-    assert "Every 1 hour and 30 minutes" in daemon.said("list")
-    assert daemon.ctl("edit", "key:daily", *NINE)["every"] is None
-    assert "/cron" in daemon.said("edit", "key:daily", "--cron", "0 9 31 2 *", code=1)
-
-
-def test_a_schedule_from_a_file(daemon: Running) -> None:
-    file = daemon.program.folder / "weekly.json"
-    file.write_text(
-        '{"cron": "0 9 * * MON", "task": {"target": {"url": "https://app.example/x", "body": {"n": 1.00}}}}'
-    )
-    made = daemon.ctl("add", "--file", str(file), "--key", "weekly", "--replace")
-    assert daemon.ctl("add", "--file", str(file), "--key", "weekly", "--replace")["id"] == made["id"]
-    assert "key_taken" in daemon.said("add", "--file", str(file), "--key", "weekly", code=1)
-    file.write_text('{"paused": true}')
-    assert daemon.ctl("edit", "key:weekly", "--file", str(file))["paused"] is True
-
-
-def test_a_schedule_is_moved_and_removed(daemon: Running, receiver: ApiStub) -> None:
-    made = daemon.ctl("add", receiver.url, *NINE, "--key", "moved")
-    until_2040 = ("--until", "2040-01-01T00:00:00Z", "--note", "moving")
-    assert daemon.ctl("pause", "key:moved", *until_2040)["paused"] is True
-    assert "paused until 2040-01-01T00:00:00.000Z, in " in daemon.said("show", "key:moved")
-    assert "key:moved" in daemon.said("list", "--paused")
-    assert "key:moved" not in daemon.said("list", "--not-paused")
-    assert daemon.ctl("resume", made["id"])["next_fire_at"] is not None
-    task = daemon.ctl("trigger", "key:moved", "--body", "[1]", "--wait")
-    assert (task["state"], task["schedule_id"]) == ("succeeded", made["id"])
-    assert receiver.asked[0].document == [1]
-    assert "T09:00:00+0" in daemon.said("upcoming", "key:moved", "--count", "3")
-    assert "say --yes" in daemon.said("delete", "key:moved", code=2)
-    daemon.said("delete", "key:moved", "--yes")
-    assert "not_found" in daemon.said("show", made["id"], code=1)
-    assert (
-        f"tasktick ctl schedule show {made['id']}"
-        in daemon.program.run("ctl", "task", "show", made["id"], code=1).stderr
-    )
-
-
-def test_times_of_a_pause_can_be_run_later(daemon: Running, receiver: ApiStub) -> None:
-    made = daemon.ctl("add", receiver.url, "--every", "1s", "--paused", "--key", "later")
-    rows: list[Any] = []
-
-    def skipped() -> bool:
-        daemon.ctl("resume", "key:later")
-        daemon.ctl("pause", "key:later")
-        rows[:] = daemon.ctl("fires", "key:later", "--outcome", "skipped")["data"]
-        return len(rows) > 0
-
-    daemon.until(skipped)
-    assert rows[0]["reason"] == "paused"
-    found = ("--schedule", made["id"], "--state", "skipped")
-    counted = daemon.program.ctl("task", "run", *found, "--dry-run")
-    assert counted["matched"] >= len(rows)
-    assert daemon.program.ctl("task", "run", *found)["changed"] >= len(rows)
-    task_id = rows[0]["task_id"]
-    daemon.until(lambda: daemon.program.ctl("task", "show", task_id)["state"] == "succeeded")
+def test_each_second_once_though_the_process_is_killed(tmp_path: Path) -> None:
+    with api_stub() as well, api_stub() as ill:
+        well.tell(*[Told()] * ANSWERS)
+        ill.tell(*[Told(500)] * ANSWERS)
+        running = Running(tmp_path)
+        try:
+            allow, skip = [
+                running.ask("POST", "/v1/schedules", {"every": "1s", "overlap": overlap, "task": {"target": target}})
+                for overlap, target in (("allow", {"url": well.url, "body": {"n": 1}}), ("skip", {"url": ill.url}))
+            ]
+            running.until(lambda: len(running.ledger(allow["id"])) >= 2)
+            running.kill_and_start()
+            running.until(lambda: len(running.ledger(allow["id"])) >= 6)
+            running.until(lambda: len({one.headers["webhook-id"] for one in well.asked}) >= 6)
+            rows, others = running.ledger(allow["id"]), running.ledger(skip["id"])
+            for ledger in (rows, others):
+                seconds = _seconds(ledger)
+                assert seconds == [seconds[0] + number for number in range(len(seconds))]
+            assert {row["outcome"] for row in rows} == {"run"}
+            assert rows[0]["nominal"] == allow["next_fire_at"]
+            # Its first fire waits for its next attempt: those that come meanwhile do not run beside it.
+            assert [row["outcome"] for row in others[:4]] == ["run", "skipped", "skipped", "skipped"]
+            assert {row["reason"] for row in others[1:]} == {"overlap"}
+            assert {one.headers["tasktick-schedule"] for one in well.asked} == {allow["id"]}
+            times = {one.headers["webhook-id"]: one.headers["tasktick-scheduled-at"] for one in well.asked}
+            assert times.items() >= {row["task_id"]: row["nominal"] for row in rows[:5]}.items()
+            held = running.ask("POST", f"/v1/schedules/{allow['id']}/pause")
+            assert (held["paused"], held["next_fire_at"]) == (True, None)
+            running.process.send_signal(signal.SIGTERM)
+            assert running.process.wait(DEADLINE_S) == 0
+        finally:
+            end(running.process)
+        running.program.run("store", "check", "--full")
