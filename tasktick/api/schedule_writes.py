@@ -41,7 +41,7 @@ SCHEDULE = Decoder(ScheduleRequest)
 PATCH = Decoder(SchedulePatch)
 PAUSE = Decoder(PauseRequest)
 # A schedule that is further behind is left to the loop that follows behind them all.
-SETTLES_MAX = 10
+SETTLES_MAX = 3
 
 
 class Work:

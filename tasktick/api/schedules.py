@@ -12,6 +12,7 @@ from tasktick.api.render import Document
 from tasktick.api.schedule_requests import previewed
 from tasktick.api.schemas import PreviewRequest
 from tasktick.api.tasks import FULL_PAGE_BYTES, FULL_SLICE, OK, RENDER_SLICE, no_query, sealing_of
+from tasktick.errors import Refused
 from tasktick.model.schedule import Rule, Schedule
 from tasktick.model.task import Payload
 from tasktick.scheduler.book import due_of
@@ -24,6 +25,9 @@ from tasktick.timetable.lint import Advice, lint
 from tasktick.timetable.upcoming import upcoming as next_fires
 
 PREVIEW = Decoder(PreviewRequest)
+# What lies between has to be counted, where a schedule may fire so many times only.
+AHEAD_MAX_MS = 100 * 366 * 86_400_000
+TOO_FAR = "This is more than 100 years ahead of the schedule."
 SPREAD = Advice("jitter", "Each fire starts later, by up to `jitter`: by how much is fixed once the schedule is saved.")
 PAUSED = Advice("paused", "It is paused, so nothing of it starts until it is resumed.")
 
@@ -108,6 +112,8 @@ async def upcoming(call: Call) -> Reply:
     schedule = found.schedule
     begin = _begin(schedule)
     left = _left(schedule)
+    if after is not None and after > begin + AHEAD_MAX_MS:
+        raise Refused("validation_failed", TOO_FAR, errors=[("?from", TOO_FAR)])
     if after is not None and after > begin:
         left -= count_fires(schedule.rule, begin, after) if schedule.max_fires is not None else 0
         begin = after

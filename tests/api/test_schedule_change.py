@@ -280,3 +280,15 @@ async def test_a_receiver_that_is_gone_pauses_it(served: Served) -> None:
     assert await fire(served, schedule, 410) is State.DEAD
     after = await read(served, schedule)
     assert (after["paused"], after["counts"]["failed"], "410" in after["note"]) == (True, 1, True)
+
+
+async def test_one_that_is_far_behind_is_left_to_the_loop_behind_all(served: Served) -> None:
+    schedule = await made(served, every="100ms", overlap="allow")
+    served.world.now += 2 * MINUTE_MS
+
+    answer = await served.ask("PATCH", f"{ALL}/{schedule['id']}", {"name": "x"})
+
+    assert (answer.status, answer.code, "Retry-After" in answer.headers) == (503, "overloaded", True)
+    assert await outcomes(served, schedule) == []
+    await pass_ms(served, 0)
+    assert (await change(served, schedule, name="x"))["counts"]["fired"] == 1_200

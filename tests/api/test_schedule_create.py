@@ -246,6 +246,7 @@ async def test_what_is_to_come(served: Served) -> None:
     paused = (await served.ask("GET", path)).json
     assert (paused["fires"], paused["warnings"][-1]["code"]) == ([], "paused")
     assert (await served.ask("GET", f"{path}?count=0")).pointers == {"?count"}
+    assert (await served.ask("GET", f"{path}?from=9990-01-01T00:00:00Z")).pointers == {"?from"}
 
 
 async def test_a_whole_schedule_may_be_tried(served: Served) -> None:

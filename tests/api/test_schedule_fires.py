@@ -89,3 +89,24 @@ async def test_a_fire_cancelled_ahead_of_its_time_is_skipped(served: Served) -> 
     assert (row["outcome"], row["reason"], row["task_id"]) == ("skipped", "cancelled", ahead["id"])
     assert after["next_fire_at"] > ahead["run_at"]
     assert after["clock_behind_ledger"] is True
+
+
+async def test_a_skipped_time_can_be_run_later(served: Served) -> None:
+    schedule = await made(served)
+    [claimed] = await served.world.claim(await _due(served, schedule))
+    await pass_ms(served, MINUTE_MS)
+    [_, skipped] = await ledger(served, schedule)
+    await served.world.finish(claimed)
+
+    again = await served.ask("POST", f"/v1/tasks/{skipped['task_id']}/run")
+
+    assert (again.status, again.json["run_at"]) == (200, skipped["nominal"])
+    assert (await ledger(served, schedule, "?outcome=skipped"))[0]["state"] == "ready"
+
+
+async def test_a_clock_that_was_set_back_is_told(served: Served) -> None:
+    schedule = await made(served)
+    await fire(served, schedule)
+    assert (await read(served, schedule))["clock_behind_ledger"] is False
+    served.world.now -= 5 * MINUTE_MS
+    assert (await read(served, schedule))["clock_behind_ledger"] is True
