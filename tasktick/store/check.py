@@ -71,6 +71,7 @@ RULES = (
     Rule("dead letters", "check_dead", "every dead task has its letter", "dead without a dead letter"),
     Rule("orphans", "check_orphans", "every row belongs to a task", "of a task that is not there"),
     Rule("keys", "check_keys", "every live key is that of an unfinished task", "that no unfinished task holds"),
+    Rule("events", "check_events", "every event can be read", "that cannot be read, or count less than those before"),
     Rule(
         "partitions",
         "check_partitions",

@@ -56,7 +56,7 @@ async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[
     if changed:  # a claim that is asked for again, to learn its fate, has been counted
         deltas = Deltas()
         for one in claimed:
-            deltas.moved(one.tenant, one.claimed_from, State.RUNNING)
+            deltas.moved(one.tenant, one.claimed_from, State.RUNNING, one.id, request.now, one.attempt)
         await deltas.write(tx)
     return claimed
 
@@ -128,7 +128,8 @@ async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMa
         await tx.run("names_free", kind="task", ids=freed)
     deltas = Deltas()
     for one, state in valid:
-        deltas.moved(one.claimed.tenant, State.RUNNING, state)
+        task = one.claimed
+        deltas.moved(task.tenant, State.RUNNING, state, task.id, one.now, one.attempt_number)
     await deltas.write(tx)
 
 

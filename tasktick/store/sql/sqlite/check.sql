@@ -60,3 +60,8 @@ WHERE n.kind = 'task' AND NOT EXISTS (
 -- name: check_partitions
 SELECT json_array(json_array(abs(count(*) - :partitions), NULL)) FROM leases
 WHERE partition_id >= 0 AND partition_id < :partitions;
+
+-- name: check_events
+SELECT json_array(json_array(count(*), CAST(min(e.sequence) AS TEXT))) FROM events AS e
+WHERE NOT json_valid(e.items)
+    OR e.upto < (SELECT b.upto FROM events AS b WHERE b.sequence < e.sequence ORDER BY b.sequence DESC LIMIT 1);
