@@ -13,7 +13,7 @@ from tasktick.store.protocol import Transaction, only
 
 # A page of rows: what is read and sent before anybody looks at the rest.
 PAGE_ROWS_MAX = 200
-PAGE_CHARS_MAX = 262_144
+PAGE_CHARS_MAX = 65_536
 # Events that are removed at once; a row may have hundreds of them.
 PURGED_AT_ONCE = 5_000
 UNBORN = 0
