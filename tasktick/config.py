@@ -93,6 +93,8 @@ class SchedulerConfig(Section, frozen=True):
     lane_max: int = 50_000
     early_ms: int = 15
     priority_step_ms: int = 10_000
+    missed_after_ms: int = 60_000
+    missed_rows_max: int = 1_000
 
 
 class DispatchConfig(Section, frozen=True):

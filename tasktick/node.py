@@ -3,9 +3,9 @@
 The edges (the API, signals, the supervisor) are `daemon`'s; a simulation runs this very class on a clock,
 a store connection and a sender of its own.
 
-Start: incarnation and leases, orphans of dead predecessors, completion, dispatcher, loader, ticker, sweeper,
-retention. Stop is the reverse: nothing more is picked up, what is in flight gets its grace, every end is
-written, the leases are given back.
+Start: incarnation and leases, orphans of dead predecessors, the times that schedules have missed, completion,
+dispatcher, loader, ticker, schedules, sweeper, retention. Stop is the reverse: nothing more is picked up, what is
+in flight gets its grace, every end is written, the leases are given back.
 """
 
 from collections.abc import Sequence
@@ -31,6 +31,7 @@ from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
 from tasktick.scheduler.intake import Intake
 from tasktick.scheduler.loader import Loader
+from tasktick.scheduler.materialise import Decider, Materialiser
 from tasktick.scheduler.retention import Retention
 from tasktick.scheduler.sweeper import Rescue, Sweeper
 from tasktick.scheduler.ticker import Ticker
@@ -38,6 +39,7 @@ from tasktick.service import Services
 from tasktick.store import leases
 from tasktick.store.claims import end_batch
 from tasktick.store.protocol import Database
+from tasktick.store.schedules import Term
 
 log = logs.get("node")
 
@@ -133,6 +135,18 @@ class Node:
         rescue = Rescue(self._end_batch, self.name, world.random, self.hands.ids)
         self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
         self.retention = Retention(clock, database, config.store)
+        self.materialiser = Materialiser(
+            clock,
+            database,
+            self._decider(world.ids),
+            metrics,
+            intake=self.intake,
+            missed_after_ms=config.scheduler.missed_after_ms,
+            missed_rows_max=config.scheduler.missed_rows_max,
+        )
+
+    def _decider(self, ids: IdMaker) -> Decider:
+        return Decider(self.name, Term(self.incarnation, self.epochs), ids)
 
     def _show_gauges(self) -> None:
         metrics = self.world.metrics
@@ -151,6 +165,7 @@ class Node:
         orphans = await self.sweeper.rescue_orphans()
         if orphans:
             log.warning("orphans_rescued", attempts=orphans)
+        await self.materialiser.start()
         services.run_loop(self.completion)
         services.on_stop("completion_flush", self.completion.flush, FLUSH_MS)
         services.run_loop(self.deadlines)
@@ -159,6 +174,7 @@ class Node:
         services.run_loop(self.loader)
         await services.until(self.loader.loaded)
         services.run_loop(self.ticker)
+        services.run_loop(self.materialiser)
         services.run_loop(self.sweeper)
         services.run_loop(self.retention)
         log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))

@@ -17,12 +17,13 @@ from tasktick.api.call import Call, Reply, Streamed
 from tasktick.api.filters import NO_SUCH_WORD
 from tasktick.api.in_flight import InFlight
 from tasktick.api.limits import (
+    common_headers,
     head_bytes,
     read_body,
     response_of,
 )
 from tasktick.api.ports import Ports
-from tasktick.api.rates import RateRefused, Rates
+from tasktick.api.rates import Rates
 from tasktick.api.routes import table
 from tasktick.api.routing import MethodRefused, Route, Router
 from tasktick.errors import Refused
@@ -57,19 +58,23 @@ class Api:
         """Answer one request. Nothing but a cancellation comes out of here as an error."""
         given = request.headers.get("X-Request-Id")
         request_id = given if given is not None and _REQUEST_ID.fullmatch(given) else self.new_request_id()
+        told: dict[str, str] = {}
         try:
-            reply = await self._answer(request, request_id)
+            reply = await self._answer(request, request_id, told)
             if isinstance(reply, Streamed):
-                return await self._stream(request, reply, request_id)
+                return await self._stream(request, reply, request_id, told)
         except Exception as error:  # noqa: BLE001 - a bug becomes a problem with a request id, and one log line
             reply = self._refusal(request, request_id, error)
-        return response_of(reply, request_id)
+        return response_of(reply, request_id, told)
 
-    async def _stream(self, request: BaseRequest, streamed: Streamed, request_id: str) -> web.StreamResponse:
+    async def _stream(
+        self, request: BaseRequest, streamed: Streamed, request_id: str, told: dict[str, str]
+    ) -> web.StreamResponse:
         async def check() -> None:
-            await self._authenticator.principal(request.headers, request.remote or "")
+            await self._authenticator.principal(request.headers, request.remote or "", {})
 
-        return await streaming.send(request, streamed, request_id, self._ports.clock, check)
+        headers = common_headers(request_id) | told
+        return await streaming.send(request, streamed, headers, self._ports.clock, check)
 
     def _refusal(self, request: BaseRequest, request_id: str, error: Exception) -> Reply:
         if isinstance(error, RequestPayloadError | HttpProcessingError):
@@ -79,9 +84,10 @@ class Api:
             log.exception("request_failed", request_id=request_id, method=request.method, exc_info=error)
             return problems.internal(request_id)
         log.debug("request_refused", request_id=request_id, code=refused.code, method=request.method)
-        return problems.reply(refused, request_id, _headers_of(refused))
+        headers = {"Allow": ", ".join(refused.allowed)} if isinstance(refused, MethodRefused) else None
+        return problems.reply(refused, request_id, headers)
 
-    async def _answer(self, request: BaseRequest, request_id: str) -> Reply | Streamed:
+    async def _answer(self, request: BaseRequest, request_id: str, told: dict[str, str]) -> Reply | Streamed:
         if head_bytes(request) > self._limits.headers_max_bytes:
             raise Refused("headers_too_large", "The request's line and headers are too large.")
         path = request.rel_url.raw_path
@@ -89,7 +95,7 @@ class Api:
         _check_accept(request, route)
         principal = NOBODY
         if route.permission is not None:
-            principal = await self._authenticator.principal(request.headers, request.remote or "")
+            principal = await self._authenticator.principal(request.headers, request.remote or "", told)
             permit(principal, route.permission)
         self._check_open(route)
         query = _query_of(request)
@@ -111,6 +117,7 @@ class Api:
             now=self._ports.clock.now_ms(),
             in_flight=self._in_flight,
             rates=self._rates,
+            told=told,
         )
         return await route.handler(call)
 
@@ -135,17 +142,6 @@ class Api:
             return await read_body(request, limit, self._limits.body_timeout_ms)
         finally:
             self._bodies_bytes -= expected
-
-
-def _headers_of(refused: Refused) -> dict[str, str]:
-    """What some refusals say beside their document."""
-    match refused:
-        case MethodRefused():
-            return {"Allow": ", ".join(refused.allowed)}
-        case RateRefused():
-            return refused.headers
-        case _:
-            return {}
 
 
 def _query_of(request: BaseRequest) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from tasktick.access import keys
 from tasktick.access.keys import Principal
 from tasktick.access.roles import Permission, Role, least, may
 from tasktick.api.faults import Faults
+from tasktick.api.rates import Allowance, Bucket, Rate
 from tasktick.clock import Clock
 from tasktick.errors import Refused
 from tasktick.store import secrets as stored
@@ -20,9 +21,10 @@ TENANT_HEADER = "TaskTick-Tenant"
 # A key that is revoked works no longer than this anywhere.
 CACHED_MS = 4_000
 CACHED_MAX = 4_096
-FAILURES_MAX = 20
-FAILURE_FORGOTTEN_MS = 3_000
+# Wrong keys of one address. Each is forgotten in three seconds.
+WRONG_KEYS = Rate(20, 60_000, "wrong-keys")
 ADDRESSES_MAX = 10_000
+UNUSED = Bucket()
 
 TENANT_HELP = "A tenant's name is 1 to 64 characters of a-z 0-9 _ -, with a letter or digit at both ends."
 _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?", re.ASCII)
@@ -32,24 +34,19 @@ class Failures:
     """How often each address was wrong lately. Bounded: the address that was quiet longest is forgotten first."""
 
     def __init__(self) -> None:
-        self._by_address: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._by_address: OrderedDict[str, Bucket] = OrderedDict()
 
-    def wait_ms(self, address: str, now: float) -> int:
-        """How long this address must wait before it may be wrong again."""
-        # One more failure must fit: what was forgotten since the last one is never quite a whole one.
-        excess = self._failures(address, now) + 1 - FAILURES_MAX
-        return max(1, int(excess * FAILURE_FORGOTTEN_MS)) if excess > 0 else 0
+    def ask(self, address: str, now: float) -> Allowance:
+        """Whether this address may be wrong once more, or how long it must wait for that."""
+        return self._by_address.get(address, UNUSED).ask(WRONG_KEYS, now)
 
-    def note(self, address: str, now: float) -> None:
-        """This address was wrong."""
-        self._by_address[address] = (min(self._failures(address, now) + 1, FAILURES_MAX), now)
+    def note(self, address: str, now: float) -> Allowance:
+        """This address was wrong; what that leaves it."""
+        bucket = self._by_address.setdefault(address, Bucket())
         self._by_address.move_to_end(address)
         while len(self._by_address) > ADDRESSES_MAX:
             self._by_address.popitem(last=False)
-
-    def _failures(self, address: str, now: float) -> float:
-        failures, at = self._by_address.get(address, (0.0, now))
-        return max(0.0, failures - (now - at) / FAILURE_FORGOTTEN_MS)
+        return bucket.take(WRONG_KEYS, 1, now)
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
@@ -69,25 +66,32 @@ class Authenticator:
         self._known: OrderedDict[bytes, Known] = OrderedDict()
         self._failures = Failures()
 
-    async def principal(self, headers: Mapping[str, str], address: str) -> Principal:
-        """Whoever shows a valid key, or the refusal."""
+    async def principal(self, headers: Mapping[str, str], address: str, told: dict[str, str]) -> Principal:
+        """Whoever shows a valid key, or the refusal; what the address may still do is added to `told` then."""
         now = self._clock.monotonic_ms()
         key = _key_of(headers)
         fingerprint = hashlib.sha256(key.encode(errors="replace")).digest()
         known = self._known.get(fingerprint)
         if known is None or now - known.checked_at > CACHED_MS:
             # An address that was wrong too often is not listened to, unless its key was right before.
-            wait_ms = 0 if known is not None else self._failures.wait_ms(address, now)
-            if wait_ms:
-                raise Refused("rate_limited", "Too many wrong keys came from this address.", retry_after_ms=wait_ms)
-            known = await self._check(key, fingerprint, address, now)
+            if known is None:
+                self._hear(address, now, told)
+            known = await self._check(key, fingerprint, address, now, told)
         return _acting_for(known.principal, headers.get(TENANT_HEADER))
 
-    async def _check(self, key: str, fingerprint: bytes, address: str, now: float) -> Known:
+    def _hear(self, address: str, now: float, told: dict[str, str]) -> None:
+        asked = self._failures.ask(address, now)
+        if asked.granted:
+            return
+        told.update(asked.headers)
+        detail = "Too many wrong keys came from this address. Wait as long as Retry-After says."
+        raise Refused("rate_limited", detail, retry_after_ms=asked.retry_after_ms)
+
+    async def _check(self, key: str, fingerprint: bytes, address: str, now: float, told: dict[str, str]) -> Known:
         principal = await self._look_up(key)
         if principal is None:
             self._known.pop(fingerprint, None)
-            self._failures.note(address, now)
+            told.update(self._failures.note(address, now).headers)
             detail = "There is no such key." if key else "Send a key: Authorization: Bearer tt_..."
             raise Refused("unauthenticated", detail)
         known = self._known[fingerprint] = Known(principal, now)

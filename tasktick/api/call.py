@@ -8,13 +8,17 @@ import msgspec
 from tasktick.access.keys import Principal
 from tasktick.api.in_flight import InFlight
 from tasktick.api.ports import Ports
-from tasktick.api.rates import Rates
+from tasktick.api.rates import Allowance, RateRefused, Rates
 
 JSON = "application/json"
 
 
 class Call(msgspec.Struct, gc=False):
-    """One request, its key checked and its body read. `headers` knows a name in any case."""
+    """One request, its key checked and its body read. `headers` knows a name in any case.
+
+    `told` are the headers that its answer gets, whatever that becomes: what is left of a rate is said with a
+    conflict too.
+    """
 
     ports: Ports
     method: str
@@ -28,11 +32,24 @@ class Call(msgspec.Struct, gc=False):
     now: int
     in_flight: InFlight
     rates: Rates
+    told: dict[str, str]
 
     @property
     def tenant(self) -> str:
         """Whose things this is about."""
         return self.principal.tenant
+
+    async def take(self, wanted: int) -> Allowance:
+        """How many of so many tasks may be made now, which the answer tells too."""
+        allowance = await self.rates.take(self.tenant, wanted)
+        self.told.update(allowance.headers)
+        return allowance
+
+    async def take_one(self) -> None:
+        """Let one task through, or refuse it."""
+        allowance = await self.take(1)
+        if not allowance.granted:
+            raise RateRefused(allowance)
 
 
 class Reply(msgspec.Struct, gc=False):

@@ -135,6 +135,7 @@ def _replayed(call: Call, before: TaskView, overrides: TargetOverrides | None) -
         host=aim.lane,
         timeout_ms=aim.target.timeout_ms,
         payload_version=before.state.payload_version + 1,
+        template_id=None,
     )
     return Change(change.event, change.before, after), msgspec.structs.replace(before.payload, target=aim.target)
 

@@ -15,13 +15,14 @@ from tasktick.api.answers import Answered, StateWord, TaskId, Time
 from tasktick.api.times import written
 from tasktick.errors import Refused
 from tasktick.model.ids import wire
-from tasktick.model.state import NOT_YET, STORED, TERMINAL, State
+from tasktick.model.state import BIRTHS, NOT_YET, TERMINAL, TRANSITIONS, State
 from tasktick.store.counts import PURGED
 from tasktick.store.events import UNBORN, EventRow, Item
 
 CREATED, DELETED, GAP = "task.created", "task.deleted", "gap"
 # What may be asked for: what this version tells of. `gap` is told to everybody whom it concerns.
-TYPES = (CREATED, *(f"task.{state.word}" for state in sorted(STORED - NOT_YET)), DELETED)
+_COME_INTO = {result for _, result in TRANSITIONS.values()} | (BIRTHS & TERMINAL)
+TYPES = (CREATED, *(f"task.{state.word}" for state in sorted(_COME_INTO - NOT_YET)), DELETED)
 # The least that a client waits before it comes again.
 RETRY_MS = 2_000
 

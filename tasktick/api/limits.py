@@ -7,6 +7,7 @@ problem document like any other refusal.
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -278,10 +279,12 @@ def common_headers(request_id: str) -> dict[str, str]:
     }
 
 
-def response_of(reply: Reply, request_id: str) -> web.Response:
-    """An answer as aiohttp sends it."""
+def response_of(reply: Reply, request_id: str, told: Mapping[str, str] | None = None) -> web.Response:
+    """An answer as aiohttp sends it, with what it is told to say beside."""
     headers = common_headers(request_id)
     headers.update(reply.headers)
+    if told:
+        headers.update(told)
     if reply.status != HTTPStatus.NO_CONTENT:
         headers["Content-Type"] = reply.media_type
     return web.Response(status=reply.status, body=reply.body, headers=headers)

@@ -1,4 +1,4 @@
-"""How fast a tenant may make tasks: GCRA, in this process's memory.
+"""Rates, and how fast a tenant may make tasks: GCRA, in this process's memory.
 
 `100/1m` lets a hundred through at once, and from then on one each 600 ms. What a tenant has used is forgotten
 with the process; a rate that another process has set is heard of within four seconds.
@@ -29,10 +29,11 @@ _RATE = re.compile(r"(\d{1,7})/(\w{1,20})", re.ASCII)
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """So many in so long."""
+    """So many in so long, and what clients know it by."""
 
     count: int
     window_ms: int
+    name: str = "create"
 
     @property
     def interval_ms(self) -> float:
@@ -67,11 +68,10 @@ class RateRefused(Refused):
     def __init__(self, allowance: Allowance) -> None:
         detail = "The tenant makes tasks faster than it may. Wait as long as Retry-After says."
         super().__init__("rate_limited", detail, retry_after_ms=allowance.retry_after_ms)
-        self.headers = allowance.headers
 
 
 class Bucket(msgspec.Struct):
-    """What a tenant has used: `full_at` is when all of its rate is free again."""
+    """What is used of a rate: `full_at` is when all of it is free again."""
 
     full_at: float = 0.0
 
@@ -83,10 +83,14 @@ class Bucket(msgspec.Struct):
         self.full_at += granted * rate.interval_ms
         wait_ms = ceil(self.full_at + rate.interval_ms - now - rate.window_ms) if granted < wanted else 0
         headers = {
-            "RateLimit-Policy": f'"create";q={rate.count};w={ceil(seconds(rate.window_ms))}',
-            "RateLimit": f'"create";r={free - granted};t={ceil((self.full_at - now) / 1_000)}',
+            "RateLimit-Policy": f'"{rate.name}";q={rate.count};w={ceil(seconds(rate.window_ms))}',
+            "RateLimit": f'"{rate.name}";r={free - granted};t={ceil((self.full_at - now) / 1_000)}',
         }
         return Allowance(granted, max(1, wait_ms) if granted < wanted else 0, headers)
+
+    def ask(self, rate: Rate, now: float) -> Allowance:
+        """What would come of taking one now. Nothing is taken."""
+        return Bucket(self.full_at).take(rate, 1, now)
 
 
 class Known(msgspec.Struct):
@@ -113,13 +117,6 @@ class Rates:
         if known.rate is None:
             return Allowance(wanted, 0, {})
         return known.bucket.take(known.rate, wanted, self._clock.monotonic_ms())
-
-    async def take_one(self, tenant: str) -> dict[str, str]:
-        """Let one task through, with the headers that say how many more; or refuse it."""
-        allowance = await self.take(tenant, 1)
-        if not allowance.granted:
-            raise RateRefused(allowance)
-        return allowance.headers
 
     async def _read(self, tenant: str) -> Known:
         text = await self._reader.read(lambda tx: tenants.create_rate(tx, tenant))

@@ -10,10 +10,11 @@ from tasktick.api.schemas import TimingRequest
 from tasktick.api.tasks import OK
 from tasktick.api.times import Duration, Instant, duration_ms, instant_ms, written
 from tasktick.errors import Refused
+from tasktick.model.schedule import Rule
 from tasktick.timetable.describe import describe
 from tasktick.timetable.fires import Fire
 from tasktick.timetable.lint import lint
-from tasktick.timetable.rule import Rule, check
+from tasktick.timetable.rule import check
 from tasktick.timetable.upcoming import upcoming
 
 TIMING = Decoder(TimingRequest)

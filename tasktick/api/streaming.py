@@ -1,13 +1,12 @@
 """Sends an answer that goes on: until its client leaves, takes nothing more, or its key opens nothing any more."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 from aiohttp.web_request import BaseRequest
 
 from tasktick import logs
-from tasktick.api.call import Reply, Streamed
-from tasktick.api.limits import common_headers, response_of
+from tasktick.api.call import Streamed
 from tasktick.clock import Clock
 from tasktick.errors import Refused, StoreError
 
@@ -19,24 +18,28 @@ CHECK_EVERY_MS = 1_000
 
 
 async def send(
-    request: BaseRequest, streamed: Streamed, request_id: str, clock: Clock, check: Callable[[], Awaitable[object]]
+    request: BaseRequest,
+    streamed: Streamed,
+    headers: Mapping[str, str],
+    clock: Clock,
+    check: Callable[[], Awaitable[object]],
 ) -> web.StreamResponse:
     """Send it; `check` asks now and then whether the client may still read it, and raises if not."""
+    fields = {**headers, **streamed.headers, "Content-Type": streamed.media_type}
     try:
         if request.method == "HEAD":
-            return response_of(Reply(200, b"", streamed.headers, streamed.media_type), request_id)
-        response = web.StreamResponse(headers=common_headers(request_id) | dict(streamed.headers))
-        response.headers["Content-Type"] = streamed.media_type
+            return web.Response(headers=fields)
+        response = web.StreamResponse(headers=fields)
         await response.prepare(request)
         try:
             await _send_parts(request, response, streamed, clock, check)
         except ConnectionError:
-            log.debug("stream_left", request_id=request_id)
+            log.debug("stream_left")
         except (Refused, StoreError) as error:
             # It ends here; whoever comes again is told why.
-            log.info("stream_ended", request_id=request_id, reason=error.code)
+            log.info("stream_ended", reason=error.code, request_id=fields["X-Request-Id"])
         except Exception as error:  # a bug ends this stream, in its middle, and is one log line
-            log.exception("stream_failed", request_id=request_id, exc_info=error)
+            log.exception("stream_failed", request_id=fields["X-Request-Id"], exc_info=error)
             if request.transport is not None:
                 request.transport.abort()
         return response

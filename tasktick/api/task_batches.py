@@ -42,12 +42,13 @@ async def create_many(call: Call) -> Reply:
     with call.in_flight.held(key):
         before = await begin(call, key)
         if before is not None and before.body:
+            await call.take(0)
             return reply(before)
-        results, limits = await _create(call, items, key)
+        results = await _create(call, items, key)
         body = encode({"data": results})
         if key is not None:
             await _keep(call, key, body.decode())
-    return Reply(OK, body, limits)
+    return Reply(OK, body)
 
 
 def _items(call: Call) -> Sequence[msgspec.Raw | bytes]:
@@ -76,10 +77,8 @@ def _listed(call: Call) -> Sequence[msgspec.Raw]:
         raise unreadable(call.body, error) from None
 
 
-async def _create(
-    call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None
-) -> tuple[list[Result], dict[str, str]]:
-    """Make the tasks; a result for each, in order, and the headers that say how many more there may be."""
+async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None) -> list[Result]:
+    """Make the tasks; a result for each, in order."""
     results: list[Result] = [{} for _ in items]
     waiting: list[tuple[int, Create]] = []
     seen: set[str] = set()
@@ -94,8 +93,8 @@ async def _create(
         if len(waiting) >= WRITE_SLICE:
             await _write(call, waiting, results)
             waiting = []
-    limits = await _write(call, waiting, results)
-    return results, limits
+    await _write(call, waiting, results)
+    return results
 
 
 def _one(call: Call, making: Making, item: msgspec.Raw | bytes, key: IdempotencyKey | None, seen: set[str]) -> Create:
@@ -111,9 +110,9 @@ def _one(call: Call, making: Making, item: msgspec.Raw | bytes, key: Idempotency
     return Create(new, key, None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id)))
 
 
-async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: list[Result]) -> dict[str, str]:
-    """Make as many of these as the tenant may make now; the headers that say how many more."""
-    allowance = await call.rates.take(call.tenant, len(waiting))
+async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: list[Result]) -> None:
+    """Make as many of these as the tenant may make now."""
+    allowance = await call.take(len(waiting))
     for at, _ in waiting[allowance.granted :]:
         results[at] = {"error": problems.item_error(RateRefused(allowance))}
     waiting = waiting[: allowance.granted]
@@ -129,7 +128,6 @@ async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: lis
             results[at] = {"error": problems.item_error(outcome)}
     if made:
         call.ports.created(made)
-    return allowance.headers
 
 
 def _derived(key: IdempotencyKey | None, at: int) -> IdempotencyKey | None:

@@ -161,7 +161,7 @@ def patched(before: TaskView, patch: TaskPatch, sealing: Sealing, now: int) -> E
     faults.end()
     new_payload = payload is not before.payload
     if new_payload:
-        fields["payload_version"] = before.state.payload_version + 1
+        fields |= {"payload_version": before.state.payload_version + 1, "template_id": None}
     # Made even where nothing changes: a state that takes no change refuses an empty one too.
     made = changes.patch(before.state, now, **fields)
     change = made if fields or detail is not before.detail else None

@@ -65,13 +65,13 @@ async def create(call: Call) -> Reply:
     key = key_of(call)
     new = new_task(request, making_of(call, None if key is None else key.name))
     given = created_answer(call, new)
-    limits = await call.rates.take_one(call.tenant)
+    await call.take_one()
     with call.in_flight.held(key):
         item = Create(new, key, None if key is None else given)
         [outcome] = await call.ports.database.write_batch(CREATE, [item])
     if outcome is None:
         call.ports.created((new.state,))
-        return Reply(given.status, given.body.encode(), given.headers | limits)
+        return Reply(given.status, given.body.encode(), given.headers)
     if isinstance(outcome, StoredAnswer):
         return reply(outcome)
     raise outcome
@@ -168,7 +168,7 @@ async def put(call: Call) -> Reply:
         raise Refused("validation_failed", detail, errors=[("/key", detail)])
     request.key = key
     new = new_task(request, making_of(call))
-    limits = await call.rates.take_one(call.tenant)
+    await call.take_one()
 
     async def operation(tx: Transaction) -> tuple[TaskView, bool]:
         held = await tasks.holder(tx, call.tenant, key)
@@ -187,7 +187,7 @@ async def put(call: Call) -> Reply:
     view, made = await call.ports.database.write(operation)
     (call.ports.created if made else call.ports.changed)((view.state,))
     headers = {"Location": f"/v1/tasks/{wire(render.TASK, view.state.id)}"} if made else {}
-    return shown(call, view, None, CREATED if made else OK, headers | limits)
+    return shown(call, view, None, CREATED if made else OK, headers)
 
 
 async def patch(call: Call) -> Reply:

@@ -107,6 +107,8 @@ class Completion:
                 )
                 continue
             self._metrics.attempts[end.attempt.state if end.attempt is not None else "unclaimed"] += 1
+            if result.woken is not None:
+                again.append(result.woken)
             if result.state in (State.RETRYING, State.SCHEDULED) and end.due_at is not None:
                 again.append(_due(end))
             elif result.state is State.DEAD:

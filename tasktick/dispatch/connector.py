@@ -52,6 +52,18 @@ HEAD_END = b"\r\n\r\n"
 SocketFactory = Callable[[AddrInfoType], socket.socket]
 
 
+class DialledSocket(socket.socket):
+    """A socket whose descriptor ends with a call of `close`, or with its transport, but never by being collected.
+
+    A receiver may reset the connection before the first byte of TLS is written. uvloop has then closed the
+    transport, and the descriptor with it, before it makes the socket part of it, and nobody tells the socket.
+    Its number soon is another connection's; collected, the socket would close that one under its transport.
+    """
+
+    def __del__(self) -> None:
+        """What `socket.socket` does here is to close whatever has the number by now."""
+
+
 def guarded_socket_factory(policy: AddressPolicy) -> SocketFactory:
     """A factory that gives no socket for an address that policy forbids."""
     own_ports = policy.wildcard_ports()
@@ -64,8 +76,12 @@ def guarded_socket_factory(policy: AddressPolicy) -> SocketFactory:
             raise ForbiddenAddress
         if port in own_ports and _is_this_machine(family, host):
             raise ForbiddenAddress
-        opened = socket.socket(family, kind, protocol)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_AHEAD_BYTES)
+        opened = DialledSocket(family, kind, protocol)
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_AHEAD_BYTES)
+        except BaseException:
+            opened.close()
+            raise
         return opened
 
     return open_socket

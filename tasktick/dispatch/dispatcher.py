@@ -188,13 +188,21 @@ class Dispatcher:
 
         async def operation(tx: Transaction) -> tuple[list[Claimed], list[StoredPayload]]:
             claimed = await claims.claim(tx, ids, request)
-            return claimed, await tasks.payloads(tx, [(one.id, one.payload_version) for one in claimed])
+            keys = dict.fromkeys((one.payload_id, one.payload_version) for one in claimed)
+            return claimed, await tasks.payloads(tx, list(keys))
 
         claimed, stored = await self._database.write(operation, Lane.FIRE)
         self._metrics.events["claim_stale"] += len(entries) - len(claimed)
-        payloads = {one.task_id: one.payload for one in stored}
+        payloads = {(one.owner_id, one.version): one.payload for one in stored}
         return [
-            Flight(by_id[one.id], one, payloads.get(one.id), claimed_monotonic_ms, one.id in was_due) for one in claimed
+            Flight(
+                by_id[one.id],
+                one,
+                payloads.get((one.payload_id, one.payload_version)),
+                claimed_monotonic_ms,
+                one.id in was_due,
+            )
+            for one in claimed
         ]
 
     async def _send(self, flights: list[Flight]) -> None:
@@ -226,10 +234,12 @@ class Dispatcher:
 
     async def _read_payloads(self, flights: list[Flight]) -> None:
         """Read what was too much to be read with the claim, as far as is read at once."""
-        without = {flight.claimed.id: flight for flight in flights if flight.payload is None}
-        keys = [(task_id, flight.claimed.payload_version) for task_id, flight in without.items()]
-        for stored in await self._database.near.read(lambda tx: tasks.payloads(tx, keys)):
-            without[stored.task_id].payload = stored.payload
+        without = [flight for flight in flights if flight.payload is None]
+        keys = dict.fromkeys((flight.claimed.payload_id, flight.claimed.payload_version) for flight in without)
+        stored = await self._database.near.read(lambda tx: tasks.payloads(tx, list(keys)))
+        payloads = {(one.owner_id, one.version): one.payload for one in stored}
+        for flight in without:
+            flight.payload = payloads.get((flight.claimed.payload_id, flight.claimed.payload_version))
 
     async def _attempt(self, flight: Flight, payload: Payload) -> None:
         claimed, clock = flight.claimed, self._clock
@@ -295,7 +305,7 @@ class Dispatcher:
             if left_ms <= 0:
                 break
             self._idle.clear()
-            await wait_for_event(self._idle, self._clock, min(left_ms, IDLE_MS))
+            await wait_for_event(self._idle, self._clock, min(max(left_ms, 1.0), IDLE_MS))
         cut = [flight for flight in self._hands.flights() if flight.task is not None and flight.slot_held]
         await self._cut([flight.task for flight in cut if flight.task is not None])
         for flight in cut:

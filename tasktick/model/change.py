@@ -72,6 +72,8 @@ def reopen(task: TaskState, now: int) -> Change:
         due_at=now,
         wake_at=now,
         expires_at=None,
+        decide_by=None,
+        after_id=None,
         series=task.series + 1,
         series_base=task.attempt,
         uncounted=0,
@@ -82,6 +84,26 @@ def reopen(task: TaskState, now: int) -> Change:
         reason=None,
         cancel_requested=False,
     )
+
+
+def hold_back(task: TaskState, now: int, reason: str) -> Change:
+    """A fire that its schedule does not let run."""
+    return _change(Event.SKIP, task, now, completed_at=now, reason=reason, decide_by=None, after_id=None)
+
+
+def miss(task: TaskState, now: int, reason: str) -> Change:
+    """A fire for which nobody was there in time."""
+    return _change(Event.MISS, task, now, completed_at=now, reason=reason, decide_by=None, after_id=None)
+
+
+def buffer(task: TaskState, now: int) -> Change:
+    """A fire that waits until the one before it has ended."""
+    return _change(Event.BUFFER, task, now, decide_by=None, after_id=None)
+
+
+def let_run(task: TaskState, now: int) -> Change:
+    """Its schedule has decided that it runs, whenever that be."""
+    return _change(Event.CHANGE, task, now, decide_by=None, after_id=None)
 
 
 def patch(task: TaskState, now: int, **fields: Any) -> Change:

@@ -48,6 +48,8 @@ class Event(StrEnum):
     CANCEL_RUNNING = "cancel_running"
     EXPIRE = "expire"
     SKIP = "skip"
+    MISS = "miss"
+    BUFFER = "buffer"
     CHANGE = "change"
     RUN_NOW = "run_now"
     REOPEN = "reopen"
@@ -73,14 +75,16 @@ TRANSITIONS: dict[Event, tuple[frozenset[State], State]] = {
     Event.CANCEL: (UNSTARTED | {S.AWAITING}, S.CANCELLED),
     Event.CANCEL_RUNNING: (frozenset({S.RUNNING}), S.CANCELLED),
     Event.EXPIRE: (WAITING, S.EXPIRED),
-    Event.SKIP: (frozenset({S.BLOCKED}), S.SKIPPED),
+    Event.SKIP: (frozenset({S.BLOCKED, S.SCHEDULED}), S.SKIPPED),
+    Event.MISS: (frozenset({S.SCHEDULED}), S.MISSED),
+    Event.BUFFER: (frozenset({S.SCHEDULED}), S.BLOCKED),
     Event.CHANGE: (WAITING | {S.PAUSED, S.BLOCKED}, S.SCHEDULED),
     Event.RUN_NOW: (WAITING | {S.PAUSED}, S.SCHEDULED),
     Event.REOPEN: (TERMINAL, S.SCHEDULED),
 }
 
 # What this version brings no task into: they stand in the table for what is to come, and are advised to nobody.
-NOT_YET = frozenset({S.BLOCKED, S.AWAITING, S.SKIPPED, S.MISSED})
+NOT_YET = frozenset({S.AWAITING})
 DONE: dict[Event, str] = {
     Event.UNBLOCK: "be released",
     Event.CLAIM: "be started",
@@ -95,6 +99,8 @@ DONE: dict[Event, str] = {
     Event.CANCEL_RUNNING: "be stopped",
     Event.EXPIRE: "expire",
     Event.SKIP: "be skipped",
+    Event.MISS: "be missed",
+    Event.BUFFER: "wait for another",
     Event.CHANGE: "be changed",
     Event.RUN_NOW: "be run now",
     Event.REOPEN: "be started anew",

@@ -81,6 +81,12 @@ class TaskState(msgspec.Struct, frozen=True):
     completed_at: int | None = None
     sla_met: bool | None = None
     reason: str | None = None
+    template_id: str | None = None
+    """Whose payload it sends, if not its own: a fire sends its schedule's."""
+    decide_by: int | None = None
+    """A fire that its schedule has not decided about starts only by then."""
+    after_id: str | None = None
+    """A fire that its schedule has not decided about starts only once this task is not on its way."""
 
 
 class TaskDetail(msgspec.Struct, frozen=True):
@@ -158,6 +164,12 @@ class Claimed(msgspec.Struct, frozen=True, gc=False, array_like=True):
     epoch: int
     priority: int
     schedule_id: str | None = None
+    template_id: str | None = None
+
+    @property
+    def payload_id(self) -> str:
+        """Whose payload it sends."""
+        return self.template_id or self.id
 
     @property
     def failures_before(self) -> int:

@@ -89,7 +89,7 @@ class Sweeper:
     async def _interrupt(self, rows: list[Claimed], *, lost: bool) -> int:
         ids = [row.id for row in rows]
         stored = await self._database.near.read(lambda tx: tasks.latest_payloads(tx, ids))
-        policies = {one.task_id: one.payload.retry for one in stored}
+        policies = {one.owner_id: one.payload.retry for one in stored}
         now = self._clock.now_ms()
         ends = [
             interrupt(row, policies.get(row.id, RetryPolicy()), self._rescue.node, now, self._rescue.random, lost=lost)

@@ -4,7 +4,9 @@ A claim needs the live term of the task's partition; the end of an attempt needs
 and claim, from whoever shows them, so that work done is not thrown away when a partition has moved.
 """
 
+from collections import Counter
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -12,8 +14,10 @@ from msgspec.structs import astuple
 
 from tasktick.model.attempt import AttemptRow, End
 from tasktick.model.ids import IdMaker, partition_of
-from tasktick.model.state import Event, State, after
-from tasktick.model.task import Claimed
+from tasktick.model.schedule import Recorder
+from tasktick.model.state import TERMINAL, Event, State, after
+from tasktick.model.task import Claimed, Due
+from tasktick.store import schedules, waiting
 from tasktick.store.counts import Deltas
 from tasktick.store.protocol import Batch, Lane, Transaction
 from tasktick.store.rows import EndFault
@@ -66,6 +70,8 @@ class Ended(msgspec.Struct, frozen=True):
 
     id: str
     state: State | None
+    woken: Due | None = None
+    """Who waited for it, and may go now."""
 
 
 def end_batch(ids: IdMaker) -> Batch:
@@ -88,9 +94,11 @@ async def end(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
         if (fault is None or fault.live) and one.claimed.id not in valid:
             state = states[at] = _after(one, cancel=fault is not None and fault.cancel)
             valid[one.claimed.id] = one, state
-    if valid:
-        await _write_ends(tx, list(valid.values()), ids)
-    return [Ended(one.claimed.id, state) for one, state in zip(ends, states, strict=True)]
+    woken = await _write_ends(tx, list(valid.values()), ids) if valid else {}
+    return [
+        Ended(one.claimed.id, state, None if state is None else woken.get(one.claimed.id))
+        for one, state in zip(ends, states, strict=True)
+    ]
 
 
 async def faults_of(tx: Transaction, ends: list[End]) -> dict[int, EndFault]:
@@ -114,7 +122,7 @@ def _guard(one: End) -> tuple[Any, ...]:
     return claimed.id, claimed.fence, claimed.claim_id, one.expired_by
 
 
-async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMaker) -> None:
+async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMaker) -> dict[str, Due]:
     changed = await tx.run("task_end", rows=[_end_row(one, state) for one, state in valid])
     assert changed == len(valid), "the guard was checked in this very transaction"
     attempts = [astuple(one.attempt) for one, _ in valid if one.attempt is not None]
@@ -130,7 +138,25 @@ async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMa
     for one, state in valid:
         task = one.claimed
         deltas.moved(task.tenant, State.RUNNING, state, task.id, one.now, one.attempt_number)
+    fires = [(one, state) for one, state in valid if one.claimed.schedule_id is not None and state in TERMINAL]
+    woken = await _fires_ended(tx, fires, deltas) if fires else {}
     await deltas.write(tx)
+    return woken
+
+
+async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: Deltas) -> dict[str, Due]:
+    """What the end of a fire means for its schedule: the next in line goes, failures count, 410 stops it."""
+    last = fires[0][0]
+    woken = await waiting.let_go(tx, [one.claimed.id for one, _ in fires], last.now, deltas)
+    dead = [one for one, state in fires if state is State.DEAD]
+    if dead:
+        await schedules.count_failed(tx, Counter(str(one.claimed.schedule_id) for one in dead))
+    gone = [one for one in dead if one.attempt is not None and one.attempt.status == HTTPStatus.GONE]
+    if gone:
+        await deltas.write(tx)  # what the pause does to them is told behind it
+        by = Recorder(last.now, gone[0].attempt.node if gone[0].attempt else "", last.claimed.epoch, "")
+        await schedules.pause_gone(tx, sorted({str(one.claimed.schedule_id) for one in gone}), by)
+    return woken
 
 
 def _end_row(one: End, state: State) -> tuple[Any, ...]:

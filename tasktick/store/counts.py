@@ -44,11 +44,16 @@ class Deltas:
         self._at = item[3]
 
     async def write(self, tx: Transaction) -> None:
-        """Add them to the tables; rows in order of their key, so that writers never wait in a circle."""
+        """Add them to the tables; rows in order of their key, so that writers never wait in a circle.
+
+        What is written is forgotten: where other changes follow that are told by themselves, this is called before.
+        """
         rows = [[tenant, state, n] for (tenant, state), n in sorted(self._by_key.items()) if n]
         if rows:
             await tx.run("counts_add", rows=rows)
         await events.record(tx, self._events, self._at)
+        self._by_key.clear()
+        self._events.clear()
 
 
 async def read(tx: Transaction, tenant: str | None) -> list[Count]:

@@ -1,6 +1,6 @@
 """What is old enough to go, removed in small batches so that nobody waits behind it."""
 
-from tasktick.store import events, names, tasks
+from tasktick.store import events, names, schedules, tasks
 from tasktick.store.protocol import Transaction
 from tasktick.store.rows import Finished
 
@@ -21,3 +21,8 @@ async def remove_names(tx: Transaction, now: int, limit: int) -> int:
 async def remove_events(tx: Transaction, before: int, events_max: int, limit: int) -> bool:
     """Remove some events that are older than this, or more than so many; whether there are more of them."""
     return await events.purge(tx, before, events_max, limit)
+
+
+async def remove_ledger(tx: Transaction, before: int, limit: int) -> int:
+    """Remove some of the ledger that is as old and whose tasks are gone, and what schedules sent once; how many."""
+    return await schedules.purge(tx, before, limit)

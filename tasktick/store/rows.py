@@ -16,9 +16,9 @@ class TaskView(msgspec.Struct, frozen=True):
 
 
 class StoredPayload(msgspec.Struct, frozen=True, array_like=True):
-    """A payload under the version that a claim returns."""
+    """A payload under the version that a claim returns; a fire's is that of its schedule."""
 
-    task_id: str
+    owner_id: str
     version: int
     payload: Payload
 

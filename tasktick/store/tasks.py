@@ -1,5 +1,6 @@
 """Tasks in the store: create, read, change, delete. Claims and ends are in `claims`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -7,9 +8,10 @@ import msgspec
 from tasktick.errors import Refused, not_found
 from tasktick.model.change import Change
 from tasktick.model.ids import KEY_PREFIX, parse, wire
-from tasktick.model.state import State
+from tasktick.model.schedule import NewFire
+from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import names, tenants
+from tasktick.store import names, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Batch, Lane, Transaction, only
@@ -35,6 +37,10 @@ INSERTED = (
     "expires_at",
     "completed_at",
     "reason",
+    "payload_version",
+    "template_id",
+    "decide_by",
+    "after_id",
 )
 
 
@@ -68,9 +74,14 @@ def _id(task: NewTask) -> str:
 
 async def insert(tx: Transaction, fresh: list[NewTask]) -> None:
     """Insert the rows of new tasks, whose names have been taken."""
+    await insert_fires(tx, fresh)
+    await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in fresh])
+
+
+async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:
+    """Insert the rows of new tasks but for their payloads: what a fire sends is its schedule's."""
     await tx.run("task_insert", rows=[_state_row(task.state) for task in fresh])
     await tx.run("task_detail_insert", rows=[_detail_row(task.detail) for task in fresh])
-    await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in fresh])
     deltas = Deltas()
     for task in fresh:
         deltas.born(task.state.tenant, task.state.state, task.state.id, task.detail.created_at)
@@ -219,6 +230,9 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
         if one.before.state != one.after.state:
             row = one.after
             deltas.moved(row.tenant, one.before.state, row.state, row.id, row.updated_at, row.attempt)
+    ended = [one.after for one in ordered if one.after.state in TERMINAL]
+    if ended:
+        await waiting.let_go(tx, [one.id for one in ended], ended[0].updated_at, deltas)
     await deltas.write(tx)
     return [one.after.id for one in ordered]
 

@@ -2,9 +2,9 @@
 
 import cron_descriptor
 
+from tasktick.model.schedule import Rule
 from tasktick.timetable.cron import Cron, parse
 from tasktick.timetable.grammar import DAY, Days, Part
-from tasktick.timetable.rule import Rule
 
 _UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000), ("millisecond", 1))
 _WEEKDAY_NAMES = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")

@@ -21,9 +21,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
 
+from tasktick.model.schedule import Rule
 from tasktick.timetable import interval, zones
 from tasktick.timetable.cron import Cron, parse
-from tasktick.timetable.rule import Rule
 from tasktick.timetable.zones import Segment
 
 # Nothing fires before 1900 or after 9997: calendars and zone data end somewhere.

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from tasktick.model.schedule import Rule
 from tasktick.timetable import zones
 from tasktick.timetable.cron import Cron, parse
 from tasktick.timetable.fires import FIRST_AT, LAST_AT, next_fire
 from tasktick.timetable.grammar import DAY, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, Part, Term
-from tasktick.timetable.rule import Rule
 from tasktick.timetable.zones import Segment
 
 YEAR_MS = 366 * 86_400_000

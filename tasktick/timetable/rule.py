@@ -1,28 +1,8 @@
-"""What a schedule says about when, as a value, and whether it can be meant."""
-
-from typing import Literal
-
-import msgspec
+"""Whether a rule can be meant."""
 
 from tasktick.errors import Refused
+from tasktick.model.schedule import Rule
 from tasktick.timetable import cron, interval, zones
-
-Gap = Literal["run_after", "skip"]
-Repeat = Literal["first", "second", "both"]
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """Exactly one of `cron` and `every_ms`; the rest says how it is read."""
-
-    cron: str | None = None
-    every_ms: int | None = None
-    anchor_at: int | None = None
-    """An instant on the grid of `every_ms`; the Unix epoch if None."""
-    timezone: str = "UTC"
-    gap: Gap = "run_after"
-    """What becomes of a fixed time that does not exist on a day: the first instant after it, or nothing."""
-    repeat: Repeat = "first"
-    """In which pass of a repeated hour a fixed time fires."""
 
 
 def check(rule: Rule) -> None:

@@ -2,8 +2,8 @@
 
 from itertools import islice
 
+from tasktick.model.schedule import Rule
 from tasktick.timetable.fires import FIRST_AT, LAST_AT, Fire, fires, next_fire
-from tasktick.timetable.rule import Rule
 
 UPCOMING_MAX = 1_000
 _LOOK_BACK_MS = 60_000

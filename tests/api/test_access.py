@@ -93,11 +93,15 @@ async def test_a_body_is_not_read_without_a_key(served: Served) -> None:
 async def test_an_address_may_not_be_wrong_without_end(served: Served) -> None:
     other = await served.add_key()
     assert (await served.ask("GET", "/v1/tasks")).status == 200
-    statuses = [(await served.ask("GET", "/v1/tasks", key="tt_wrong")).status for _ in range(25)]
-    assert statuses == [401] * 20 + [429] * 5
+    answers = [await served.ask("GET", "/v1/tasks", key="tt_wrong") for _ in range(25)]
+    assert [answer.status for answer in answers] == [401] * 20 + [429] * 5
+    assert {answer.headers["RateLimit-Policy"] for answer in answers} == {'"wrong-keys";q=20;w=60'}
+    assert answers[0].headers["RateLimit"] == '"wrong-keys";r=19;t=3'
+    assert answers[19].headers["RateLimit"] == '"wrong-keys";r=0;t=60'
 
     limited = await served.ask("GET", "/v1/tasks", key=other)
     assert (limited.code, limited.headers["Retry-After"]) == ("rate_limited", "3")
+    assert limited.headers["RateLimit"] == '"wrong-keys";r=0;t=60'
     assert (await served.ask("GET", "/v1/tasks")).status == 200  # a key that was right before is heard
     served.world.now += 3_000
     assert (await served.ask("GET", "/v1/tasks", key=other)).status == 200

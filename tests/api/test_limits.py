@@ -196,8 +196,10 @@ async def test_connections_have_a_bound(tmp_path: Path, caps: dict[str, int], st
     async with serving(tmp_path, **caps) as served:
         async with AsyncExitStack() as stack:
             assert all(b" 200 " in line for line in await _crowd(served, 3, stack))
-            refused, problem = problem_of(await served.wire(GET + b"\r\n"))
+            said = await served.wire(GET + b"\r\n")
+            refused, problem = problem_of(said)
             assert (refused, problem["code"]) == (status, code)
+            assert b"\r\nRetry-After: 1\r\n" in said
         async with asyncio.timeout(WAIT_S):
             while served.server.open_connections:  # noqa: ASYNC110 - it is a number, not an event
                 await asyncio.sleep(0.001)

@@ -115,6 +115,25 @@ async def test_a_rate_lets_a_burst_through_and_then_one_at_a_time(served: Served
     assert (await served.ask("POST", "/v1/tasks", TASK)).status == 201
 
 
+async def test_what_counts_says_what_is_left_whatever_comes_of_it(served: Served) -> None:
+    await limit(served, create_rate="9/9s")
+    for path, body in (("/v1/tasks", {**TASK, "key": "k"}), ("/v1/tasks/batch", {"tasks": [TASK]})):
+        headers = {"Idempotency-Key": path}
+        first, again = [await served.ask("POST", path, body, headers=headers) for _ in range(2)]
+        assert (first.status, first.json) == (again.status, again.json)
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert again.headers["RateLimit-Policy"] == first.headers["RateLimit-Policy"] == '"create";q=9;w=9'
+    assert again.headers["RateLimit"] == first.headers["RateLimit"]  # a batch that is repeated makes nothing
+
+    for status, answer in (
+        (409, await served.ask("POST", "/v1/tasks", {**TASK, "key": "k"})),
+        (422, await served.ask("POST", "/v1/tasks", TASK, headers={"Idempotency-Key": "/v1/tasks"})),
+        (412, await served.ask("PUT", "/v1/tasks/key:k", TASK, headers={"If-Match": '"77"'})),
+    ):
+        assert (answer.status, "RateLimit" in answer.headers) == (status, True)
+    assert "RateLimit" not in (await served.ask("GET", "/v1/tasks")).headers
+
+
 async def test_a_rate_that_was_set_elsewhere_is_heard_of(served: Served) -> None:
     assert (await served.ask("POST", "/v1/tasks", TASK)).status == 201
     await served.database.write(

@@ -131,7 +131,7 @@ async def silent(receiver: Receiver, reader: asyncio.StreamReader, writer: async
 
 async def deaf(receiver: Receiver, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Does not even read what it is sent."""
-    await asyncio.Event().wait()
+    await writer.wait_closed()
 
 
 def dripping(prefix: bytes, drop: bytes) -> Behaviour:

@@ -9,9 +9,9 @@ from croniter import croniter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasktick.model.schedule import Rule
 from tasktick.timetable.cron import parse
 from tasktick.timetable.fires import count_fires, cursor_at, fires, next_after, next_fire
-from tasktick.timetable.rule import Rule
 from tasktick.timetable.upcoming import last_fire
 from tests.property.timetable_cases import Case, case, mismatch, mismatch_of_all, places
 

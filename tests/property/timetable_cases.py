@@ -11,10 +11,10 @@ from random import Random
 from zoneinfo import ZoneInfo
 
 from tasktick.errors import Refused
+from tasktick.model.schedule import Gap, Repeat, Rule
 from tasktick.timetable import zones
 from tasktick.timetable.cron import parse
 from tasktick.timetable.fires import fires, next_fire
-from tasktick.timetable.rule import Gap, Repeat, Rule
 from tests.oracles import cron_oracle
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -280,4 +280,4 @@ async def test_payloads_are_read_up_to_a_bound_and_the_first_always(
     for bound, count in ((0, 1), (chars, 1), (3 * chars, 3), (100 * chars, 5)):
         monkeypatch.setattr(tasks, "PAYLOAD_CHARS_MAX", bound)
         stored = await read(lambda tx: tasks.payloads(tx, list(reversed(keys))))
-        assert [one.task_id for one in stored] == [task_id for task_id, _ in reversed(keys)][:count]
+        assert [one.owner_id for one in stored] == [owner_id for owner_id, _ in reversed(keys)][:count]

@@ -130,7 +130,7 @@ class World:
         return await self.database.write_batch(self.end_batch, list(ends))
 
     async def payload(self, claimed: Claimed) -> Payload:
-        keys = [(claimed.id, claimed.payload_version)]
+        keys = [(claimed.payload_id, claimed.payload_version)]
         return (await self.database.read(lambda tx: tasks.payloads(tx, keys)))[0].payload
 
     async def answered(self, claimed: Claimed, status: int | None = 200, **fields: Any) -> End:

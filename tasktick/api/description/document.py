@@ -69,11 +69,20 @@ HEADERS: Mapping[str, tuple[Document, str]] = {
     "Location": ({"type": "string"}, "Where it is."),
     "Idempotency-Replayed": ({"type": "string", "enum": ["true"]}, "This is the first answer again."),
     "Retry-After": ({"type": "integer", "minimum": 1}, "In how many seconds to ask again."),
-    "RateLimit": ({"type": "string"}, "How many tasks the tenant may make now, if it has a rate of creation."),
-    "RateLimit-Policy": ({"type": "string"}, "That rate."),
+    "RateLimit": (
+        {"type": "string"},
+        "How many are left (`r`) of what a rate counts, and in how many seconds all are (`t`): tasks that a tenant "
+        "with a `create_rate` makes, or wrong keys from an address.",
+    ),
+    "RateLimit-Policy": (
+        {"type": "string"},
+        'That rate, `"create"` or `"wrong-keys"`: so many (`q`) in so many seconds (`w`).',
+    ),
     "WWW-Authenticate": ({"type": "string"}, "How to show a key."),
 }
 RATE_HEADERS = ("RateLimit", "RateLimit-Policy")
+# What a request may come to that has counted: a key was wrong, or the task could not be made.
+RATED = frozenset({401, 409, 412, 422, 429, 500, 503})
 TAGS = {
     "tasks": "One unit of work.",
     "dlq": "Dead letters: tasks that gave up.",
@@ -202,7 +211,7 @@ def _problem(status: int, codes: list[str]) -> Document:
         headers.append("Retry-After")
     if status == HTTPStatus.UNAUTHORIZED:
         headers.append("WWW-Authenticate")
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
+    if status in RATED:
         headers += RATE_HEADERS
     text = "; ".join(f"`{code}`: {problems.CODES[code][1]}" for code in codes)
     narrowed = {"properties": {"status": {"const": status}, "code": {"enum": codes}}}

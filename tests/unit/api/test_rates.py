@@ -41,6 +41,13 @@ def test_a_burst_and_then_one_at_a_time() -> None:
     assert bucket.take(rate, 0, 20_000.0).retry_after_ms == 0
 
 
+def test_what_is_only_asked_takes_nothing() -> None:
+    bucket, rate = Bucket(), Rate(1, 1_000, "wrong-keys")
+    assert [bucket.ask(rate, 0.0).granted for _ in range(2)] == [1, 1]
+    assert bucket.take(rate, 1, 0.0).headers["RateLimit-Policy"] == '"wrong-keys";q=1;w=1'
+    assert (bucket.ask(rate, 400.0).granted, bucket.ask(rate, 400.0).retry_after_ms) == (0, 600)
+
+
 def test_a_smaller_rate_does_not_wait_for_the_larger_window() -> None:
     bucket = Bucket()
     bucket.take(rate_of("10/1d"), 10, 0.0)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tasktick.api.auth import FAILURES_MAX, Failures
-from tasktick.api.problems import CODES
+from tasktick.api.auth import WRONG_KEYS, Failures
+from tasktick.api.problems import CODES, reply
 from tasktick.api.routes import table
 from tasktick.api.routing import Route, Router
 from tasktick.errors import Refused
@@ -31,6 +31,12 @@ def test_a_route_is_found_and_whole(route: Route) -> None:
     assert all(status in {200, 201, 204} or status in {one for one, _ in CODES.values()} for status in route.statuses)
 
 
+@pytest.mark.parametrize("code", [code for code, (status, _) in CODES.items() if status in (429, 503)])
+@pytest.mark.parametrize(("retry_after_ms", "shown"), [(None, "1"), (0, "1"), (1, "1"), (1_001, "2")])
+def test_who_is_sent_away_hears_for_how_long(code: str, retry_after_ms: int | None, shown: str) -> None:
+    assert reply(Refused(code, "No.", retry_after_ms=retry_after_ms), "req_1").headers["Retry-After"] == shown
+
+
 def test_two_routes_of_one_place_are_a_mistake() -> None:
     with pytest.raises(ValueError, match="twice"):
         Router([ROUTES[0], ROUTES[0]])
@@ -45,21 +51,21 @@ def test_wrong_keys_are_limited_while_time_goes_on() -> None:
     failures = Failures()
     heard = 0
     for moment in range(0, 2_000, 10):
-        if not failures.wait_ms("a", float(moment)):
+        if failures.ask("a", float(moment)).granted:
             failures.note("a", float(moment))
             heard += 1
 
-    assert heard == FAILURES_MAX
+    assert heard == WRONG_KEYS.count
 
 
 def test_failures_are_forgotten_and_bounded() -> None:
     failures = Failures()
-    for _ in range(FAILURES_MAX + 5):
+    for _ in range(WRONG_KEYS.count + 5):
         failures.note("a", 0.0)
 
-    assert failures.wait_ms("a", 0.0) == 3_000
-    assert failures.wait_ms("b", 0.0) == 0
-    assert failures.wait_ms("a", 3_000.0) == 0
+    assert failures.ask("a", 0.0).retry_after_ms == 3_000
+    assert failures.ask("b", 0.0).retry_after_ms == 0
+    assert failures.ask("a", 3_000.0).retry_after_ms == 0
     for number in range(20_000):
         failures.note(str(number), 1.0)
-    assert failures.wait_ms("a", 1.0) == 0
+    assert failures.ask("a", 1.0).retry_after_ms == 0

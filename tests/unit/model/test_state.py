@@ -8,7 +8,7 @@ from tasktick.model.state import BIRTHS, DONE, STORED, TERMINAL, TRANSITIONS, Ev
 # As the design draws it, by hand.
 ARROWS = """
 blocked > scheduled skipped cancelled
-scheduled > running paused cancelled expired scheduled
+scheduled > running paused cancelled expired scheduled blocked skipped missed
 ready > running paused cancelled expired scheduled
 running > succeeded awaiting retrying dead scheduled cancelled
 awaiting > succeeded retrying dead cancelled
@@ -60,10 +60,10 @@ def test_every_event_in_every_state(event: Event, state: State) -> None:
             Event.CANCEL,
             State.SUCCEEDED,
             "A task that is succeeded cannot be cancelled. "
-            "Only one that is paused, ready, retrying, running or scheduled can.",
+            "Only one that is blocked, paused, ready, retrying, running or scheduled can.",
         ),
         (Event.RESUME, State.DEAD, "A task that is dead cannot be resumed. Only one that is paused can."),
-        (Event.UNBLOCK, State.DEAD, "A task that is dead cannot be released."),
+        (Event.UNBLOCK, State.DEAD, "A task that is dead cannot be released. Only one that is blocked can."),
     ],
 )
 def test_a_refusal_is_a_sentence_that_says_when_it_can_be_done(event: Event, state: State, said: str) -> None:

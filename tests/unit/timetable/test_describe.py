@@ -2,8 +2,8 @@
 
 import pytest
 
+from tasktick.model.schedule import Rule
 from tasktick.timetable.describe import describe
-from tasktick.timetable.rule import Rule
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tasktick.errors import Refused
+from tasktick.model.schedule import Rule
 from tasktick.timetable import zones
 from tasktick.timetable.fires import (
     COMES_FIRST,
@@ -20,7 +21,7 @@ from tasktick.timetable.fires import (
     next_after,
     next_fire,
 )
-from tasktick.timetable.rule import Rule, check
+from tasktick.timetable.rule import check
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE = 60_000

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tasktick.model.schedule import Rule
 from tasktick.timetable.lint import lint
-from tasktick.timetable.rule import Rule
 
 # 2026-02-10T00:00Z.
 NOW = 1_770_681_600_000

@@ -1,7 +1,7 @@
 """What a rule comes to over a stretch of time."""
 
+from tasktick.model.schedule import Rule
 from tasktick.timetable.fires import count_fires, fires
-from tasktick.timetable.rule import Rule
 from tasktick.timetable.upcoming import UPCOMING_MAX, last_fire, upcoming
 
 DAY = 86_400_000

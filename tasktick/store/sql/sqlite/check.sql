@@ -23,7 +23,8 @@ WHERE NOT EXISTS (SELECT 1 FROM task_details AS d WHERE d.id = t.id AND d.tenant
 -- name: check_payloads
 SELECT json_array(json_array(count(*), min(t.id))) FROM tasks AS t
 WHERE NOT EXISTS (
-    SELECT 1 FROM payloads AS p WHERE p.task_id = t.id AND p.version = t.payload_version AND json_valid(p.payload)
+    SELECT 1 FROM payloads AS p
+    WHERE p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version AND json_valid(p.payload)
 );
 
 -- name: check_running
@@ -44,7 +45,7 @@ WHERE t.state = 11 AND NOT EXISTS (SELECT 1 FROM dead_letters AS l WHERE l.task_
 -- name: check_orphans
 SELECT json_array(json_array(count(*), min(task_id))) FROM (
     SELECT id AS task_id FROM task_details
-    UNION ALL SELECT task_id FROM payloads
+    UNION ALL SELECT task_id FROM payloads WHERE template = 0
     UNION ALL SELECT task_id FROM attempts
     UNION ALL SELECT task_id FROM dead_letters
 ) AS part
@@ -65,3 +66,23 @@ WHERE partition_id >= 0 AND partition_id < :partitions;
 SELECT json_array(json_array(count(*), CAST(min(e.sequence) AS TEXT))) FROM events AS e
 WHERE NOT json_valid(e.items)
     OR e.upto < (SELECT b.upto FROM events AS b WHERE b.sequence < e.sequence ORDER BY b.sequence DESC LIMIT 1);
+
+-- The fire ahead of a schedule, and the one that waits for another, are there.
+-- name: check_ahead
+SELECT json_array(json_array(count(*), min(s.id))) FROM schedules AS s
+WHERE (s.next_id IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM tasks AS t WHERE t.id = s.next_id AND t.run_at = s.next_at
+    ))
+    OR (s.next_id IS NOT NULL AND (s.next_due_at IS NULL OR s.look_at IS NULL OR s.paused))
+    OR (s.buffered_id IS NOT NULL AND s.holder_id IS NULL);
+
+-- What a schedule sends is there, once.
+-- name: check_templates
+SELECT json_array(json_array(count(*), min(s.id))) FROM schedules AS s
+WHERE (SELECT count(*) FROM payloads AS p WHERE p.task_id = s.id AND p.template = 1) <> 1
+    OR NOT EXISTS (SELECT 1 FROM payloads AS p WHERE p.task_id = s.id AND p.version = s.payload_version);
+
+-- A schedule stands no earlier than the last time in its ledger, and a time that ran has, or had, its task.
+-- name: check_ledger
+SELECT json_array(json_array(count(*), min(f.schedule_id))) FROM fires AS f JOIN schedules AS s ON s.id = f.schedule_id
+WHERE f.nominal_at > s.cursor_at OR (f.outcome = 'run' AND f.task_id IS NULL);

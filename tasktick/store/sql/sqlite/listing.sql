@@ -12,7 +12,8 @@ SELECT json_group_array(json_object(
         'claimed_from', t.claimed_from, 'node', t.node, 'epoch', t.epoch, 'incarnation', t.incarnation,
         'lease_until', t.lease_until, 'cancel_requested', t.cancel_requested,
         'payload_version', t.payload_version, 'version', t.version, 'picked_at', t.picked_at,
-        'started_at', t.started_at, 'completed_at', t.completed_at, 'sla_met', t.sla_met, 'reason', t.reason
+        'started_at', t.started_at, 'completed_at', t.completed_at, 'sla_met', t.sla_met, 'reason', t.reason,
+        'template_id', t.template_id, 'decide_by', t.decide_by, 'after_id', t.after_id
     ),
     'detail', json_object(
         'id', d.id, 'tenant', d.tenant, 'created_at', d.created_at, 'key', d.key, 'name', d.name,
@@ -24,7 +25,7 @@ SELECT json_group_array(json_object(
 FROM json_each(:ids) AS wanted
 JOIN tasks AS t ON t.id = wanted.value
 JOIN task_details AS d ON d.id = t.id
-JOIN payloads AS p ON p.task_id = t.id AND p.version = t.payload_version
+JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
 WHERE t.tenant = :tenant;
 
 -- fragment: task_filter
@@ -51,7 +52,8 @@ WHERE t.tenant = :tenant;
             OR instr(lower(coalesce(d.name, '')), lower(:text))
             OR instr(lower(coalesce(d.key, '')), lower(:text))
             OR EXISTS (
-                SELECT 1 FROM payloads AS p WHERE p.task_id = t.id AND p.version = t.payload_version
+                SELECT 1 FROM payloads AS p
+                WHERE p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
                     AND instr(lower(p.payload->>'$.target.url'), lower(:text))
             )
             OR EXISTS (

@@ -4,13 +4,14 @@
 -- name: task_insert
 INSERT INTO tasks (
     id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
-    at_most_once, keyed, expires_at, completed_at, reason
+    at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id
 )
 SELECT
     value->>'id', value->>'tenant', value->>'state', value->>'queue', value->>'host', value->>'priority',
     value->>'run_at', value->>'due_at', value->>'wake_at', value->>'max_attempts', value->>'timeout_ms',
     value->>'updated_at', value->>'at_most_once', value->>'keyed', value->>'expires_at',
-    value->>'completed_at', value->>'reason'
+    value->>'completed_at', value->>'reason', value->>'payload_version', value->>'template_id',
+    value->>'decide_by', value->>'after_id'
 FROM jsonb_each(:rows) WHERE true;
 
 -- name: task_detail_insert
@@ -38,7 +39,7 @@ SELECT json_group_array(json_object(
     'claimed_from', claimed_from, 'node', node, 'epoch', epoch, 'incarnation', incarnation,
     'lease_until', lease_until, 'cancel_requested', cancel_requested, 'payload_version', payload_version,
     'version', version, 'picked_at', picked_at, 'started_at', started_at, 'completed_at', completed_at,
-    'sla_met', sla_met, 'reason', reason
+    'sla_met', sla_met, 'reason', reason, 'template_id', template_id, 'decide_by', decide_by, 'after_id', after_id
 ))
 FROM (SELECT * FROM tasks WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id);
 
@@ -57,7 +58,8 @@ UPDATE tasks SET
     lease_until = row.value->>'lease_until', cancel_requested = row.value->>'cancel_requested',
     payload_version = row.value->>'payload_version', picked_at = row.value->>'picked_at',
     started_at = row.value->>'started_at', completed_at = row.value->>'completed_at',
-    sla_met = row.value->>'sla_met', reason = row.value->>'reason', version = tasks.version + 1
+    sla_met = row.value->>'sla_met', reason = row.value->>'reason', template_id = row.value->>'template_id',
+    decide_by = row.value->>'decide_by', after_id = row.value->>'after_id', version = tasks.version + 1
 FROM jsonb_each(:rows) AS row
 WHERE tasks.id = row.value->>'id'
     AND tasks.version = row.value->>'version'
@@ -86,11 +88,9 @@ SELECT json_group_array(id) FROM (
 );
 
 -- name: payload_latest
-SELECT json_group_array(json_array(task_id, version, json(payload))) FROM (
-    SELECT p.task_id, p.version, p.payload
-    FROM payloads AS p JOIN tasks AS t ON t.id = p.task_id AND t.payload_version = p.version
-    WHERE p.task_id IN (SELECT value FROM json_each(:ids))
-);
+SELECT json_group_array(json_array(t.id, p.version, json(p.payload)))
+FROM tasks AS t JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+WHERE t.id IN (SELECT value FROM json_each(:ids));
 
 -- In the order asked for, the first one always, the others as far as they come to no more than so many characters.
 -- name: payload_read

@@ -1,0 +1,293 @@
+"""A schedule: a rule that makes tasks, what it has made, and what becomes of the times that nobody ran.
+
+A time is decided once, in the order of the calendar: it runs, is skipped, or was missed. What is decided stands in
+the ledger and moves the cursor, in the transaction that writes the task. Exactly one fire exists ahead, undecided:
+an edit or a pause takes it back as if it had never been.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from tasktick.model.change import Change, hold_back, let_run
+from tasktick.model.state import State
+from tasktick.model.task import TaskDetail, TaskState
+
+Gap = Literal["run_after", "skip"]
+Repeat = Literal["first", "second", "both"]
+Overlap = Literal["skip", "allow", "buffer_one"]
+CatchUpMode = Literal["none", "latest", "earliest", "all"]
+Outcome = Literal["run", "skipped", "missed"]
+
+CATCH_UP_MAX = 100
+# In these states a fire is on its way: the next one meets it.
+BUSY = frozenset({State.BLOCKED, State.RUNNING, State.RETRYING, State.AWAITING})
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Exactly one of `cron` and `every_ms`; the rest says how it is read."""
+
+    cron: str | None = None
+    every_ms: int | None = None
+    anchor_at: int | None = None
+    """An instant on the grid of `every_ms`; the Unix epoch if None."""
+    timezone: str = "UTC"
+    gap: Gap = "run_after"
+    """What becomes of a fixed time that does not exist on a day: the first instant after it, or nothing."""
+    repeat: Repeat = "first"
+    """In which pass of a repeated hour a fixed time fires."""
+
+
+class CatchUp(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What becomes of times that nobody was there for."""
+
+    mode: CatchUpMode = "latest"
+    window_ms: int | None = None
+    """Older times are missed, whatever the mode."""
+    max: int = CATCH_UP_MAX
+
+
+class FireTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What every fire's row gets; what is sent is stored once, as a payload of the schedule."""
+
+    host: str
+    queue: str
+    priority: int
+    max_attempts: int
+    timeout_ms: int
+    sla_ms: int
+    at_most_once: bool = False
+    expires_in_ms: int | None = None
+    name: str | None = None
+    type: str | None = None
+    tags: dict[str, str] = {}
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """The row, column by column as the store has it."""
+
+    id: str
+    tenant: str
+    version: int
+    created_at: int
+    updated_at: int
+    rule: Rule
+    overlap: Overlap
+    catch_up: CatchUp
+    template: FireTemplate
+    payload_version: int
+    cursor_at: int
+    cursor_local_ms: int
+    key: str | None = None
+    name: str | None = None
+    note: str | None = None
+    tags: dict[str, str] = {}
+    start_at: int | None = None
+    end_at: int | None = None
+    max_fires: int | None = None
+    jitter_ms: int = 0
+    paused: bool = False
+    paused_until: int | None = None
+    next_id: str | None = None
+    next_at: int | None = None
+    next_local_ms: int | None = None
+    next_due_at: int | None = None
+    next_collapsed: int | None = None
+    tzdata: str | None = None
+    look_at: int | None = None
+    last_id: str | None = None
+    buffered_id: str | None = None
+    holder_id: str | None = None
+    last_fire_at: int | None = None
+    fired: int = 0
+    skipped: int = 0
+    missed: int = 0
+    failed: int = 0
+
+    @property
+    def task_ids(self) -> list[str]:
+        """The tasks on whose states a decision rests."""
+        return [one for one in (self.next_id, self.last_id, self.buffered_id) if one is not None]
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is to come any more."""
+        return not self.paused and self.next_id is None
+
+
+class LedgerRow(msgspec.Struct, frozen=True):
+    """What became of a nominal time, or of a stretch of `times` of them up to `until_at`."""
+
+    schedule_id: str
+    nominal_at: int
+    outcome: Outcome
+    local_ms: int
+    schedule_version: int
+    node: str
+    epoch: int
+    tzdata: str
+    decided_at: int
+    reason: str | None = None
+    task_id: str | None = None
+    collapsed: int = 1
+    missed: int = 0
+    until_at: int | None = None
+    times: int = 1
+
+
+class Amendment(msgspec.Struct, frozen=True):
+    """A fire that was to run and does not after all."""
+
+    schedule_id: str
+    nominal_at: int
+    outcome: Outcome
+    reason: str
+
+
+class NewFire(msgspec.Struct, frozen=True):
+    """The rows of a fire; what it sends is its schedule's."""
+
+    state: TaskState
+    detail: TaskDetail
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is to be written of one schedule, if schedule and tasks are still as they were seen."""
+
+    before: Schedule
+    after: Schedule
+    seen: tuple[TaskState, ...] = ()
+    born: tuple[NewFire, ...] = ()
+    changes: tuple[Change, ...] = ()
+    withdrawn: tuple[TaskState, ...] = ()
+    ledger: tuple[LedgerRow, ...] = ()
+    amended: tuple[Amendment, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How much there is to write."""
+        return 1 + 3 * len(self.born) + len(self.changes) + len(self.withdrawn)
+
+
+class Recorder(msgspec.Struct, frozen=True):
+    """Who decides, and when."""
+
+    now: int
+    node: str
+    epoch: int
+    tzdata: str
+
+
+def is_started(fire: TaskState) -> bool:
+    """Whether anybody has begun with it, or ended it: then nothing is left to decide about it but to write it down."""
+    return fire.attempt > 0 or fire.state not in (State.SCHEDULED, State.BLOCKED)
+
+
+def is_busy(fire: TaskState | None, now: int) -> bool:
+    """Whether the next fire would overlap this one: it is on its way, or would be if it had had its turn."""
+    if fire is None:
+        return False
+    return fire.state in BUSY or (fire.state is State.SCHEDULED and fire.due_at <= now)
+
+
+def outcome_of_started(fire: TaskState) -> tuple[Outcome, str | None]:
+    """What the ledger says of a fire that was begun, or ended, before its schedule had looked at it."""
+    if fire.attempt == 0 and fire.state in (State.CANCELLED, State.EXPIRED):
+        return "skipped", fire.state.word
+    return "run", None
+
+
+def without_ahead(schedule: Schedule) -> Schedule:
+    """The schedule with nothing ahead of it."""
+    return msgspec.structs.replace(
+        schedule,
+        next_id=None,
+        next_at=None,
+        next_local_ms=None,
+        next_due_at=None,
+        next_collapsed=None,
+        look_at=None,
+    )
+
+
+def take_back(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder) -> Plan:
+    """The schedule with nothing ahead of it: a fire that has begun is decided by that, another was never there."""
+    ahead = tasks.get(schedule.next_id or "")
+    seen = tuple(tasks.values())
+    if ahead is None or not is_started(ahead):
+        withdrawn = () if ahead is None else (ahead,)
+        return Plan(schedule, without_ahead(schedule), seen, withdrawn=withdrawn)
+    after, row = decide_started(schedule, ahead, by)
+    return Plan(schedule, without_ahead(after), seen, changes=freed(ahead, by.now), ledger=(row,))
+
+
+def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder, reason: str) -> Plan:
+    """The same, and whoever waits for the fire before it does not run after all: the ledger says why."""
+    plan = take_back(schedule, tasks, by)
+    waiting = tasks.get(schedule.buffered_id or "")
+    after = msgspec.structs.replace(plan.after, buffered_id=None, holder_id=None)
+    if waiting is None or waiting.state is not State.BLOCKED:
+        return msgspec.structs.replace(plan, after=after)
+    return msgspec.structs.replace(
+        plan,
+        after=msgspec.structs.replace(after, fired=after.fired - 1, skipped=after.skipped + 1),
+        changes=(*plan.changes, hold_back(waiting, by.now, reason)),
+        amended=(Amendment(schedule.id, waiting.run_at, "skipped", reason),),
+    )
+
+
+def pause(
+    schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder, until: int | None, note: str | None
+) -> Plan:
+    """Nothing of it starts any more until it is resumed, or until then."""
+    plan = stand_still(schedule, tasks, by, "paused")
+    after = msgspec.structs.replace(
+        plan.after,
+        paused=True,
+        paused_until=until,
+        look_at=until,
+        note=schedule.note if note is None else note,
+        version=schedule.version + 1,
+        updated_at=by.now,
+    )
+    return msgspec.structs.replace(plan, after=after)
+
+
+def freed(ahead: TaskState, now: int) -> tuple[Change, ...]:
+    """A fire that is held or was moved by hand: once it is decided, nothing but that stands in its way."""
+    is_held = ahead.decide_by is not None and ahead.state in (State.SCHEDULED, State.PAUSED)
+    return (let_run(ahead, now),) if is_held else ()
+
+
+def decide_started(schedule: Schedule, ahead: TaskState | None, by: Recorder) -> tuple[Schedule, LedgerRow]:
+    """The schedule, and the ledger's row, once its fire ahead is known to have begun. One that is gone had ended."""
+    assert schedule.next_id is not None
+    assert schedule.next_at is not None
+    assert schedule.next_local_ms is not None
+    outcome, reason = ("run", None) if ahead is None else outcome_of_started(ahead)
+    row = LedgerRow(
+        schedule_id=schedule.id,
+        nominal_at=schedule.next_at,
+        outcome=outcome,
+        local_ms=schedule.next_local_ms,
+        schedule_version=schedule.version,
+        node=by.node,
+        epoch=by.epoch,
+        tzdata=schedule.tzdata or by.tzdata,
+        decided_at=by.now,
+        reason=reason,
+        task_id=schedule.next_id,
+        collapsed=schedule.next_collapsed or 1,
+    )
+    ran = outcome == "run"
+    after = msgspec.structs.replace(
+        schedule,
+        cursor_at=schedule.next_at,
+        cursor_local_ms=schedule.next_local_ms,
+        last_id=schedule.next_id if ran else schedule.last_id,
+        last_fire_at=schedule.next_at if ran else schedule.last_fire_at,
+        fired=schedule.fired + ran,
+        skipped=schedule.skipped + (not ran),
+    )
+    return after, row

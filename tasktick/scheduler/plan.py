@@ -1,0 +1,199 @@
+"""What a schedule does next, as a value: pure, from the rows that were seen to the rows that are to be.
+
+A plan is made outside any transaction and carried out in one, which looks whether everything is still as it was
+seen (`store.schedules`). So the arithmetic of cron holds nobody up, and who comes second plans anew.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tasktick.model.schedule import (
+    Plan,
+    Schedule,
+    is_started,
+    take_back,
+    without_ahead,
+)
+from tasktick.model.state import State
+from tasktick.model.task import TaskState
+from tasktick.scheduler.book import Book, Moment, due_of, new_fire
+from tasktick.timetable.fires import Cursor, Fire, cursor_at, next_after, next_fire
+from tasktick.timetable.policy import Backlog, Late, all_run, catch_up, none_runs
+from tasktick.timetable.upcoming import last_fire
+
+RUNS_AT_ONCE_MAX = 200
+
+
+def first_fire(schedule: Schedule) -> Fire | None:
+    """The first time that is not decided yet, within what the schedule allows."""
+    if schedule.max_fires is not None and schedule.fired >= schedule.max_fires:
+        return None
+    cursor = Cursor(schedule.cursor_at, schedule.cursor_local_ms)
+    if schedule.start_at is not None and schedule.start_at > cursor.at:
+        fire = next_fire(schedule.rule, schedule.start_at - 1)
+    else:
+        fire = next_after(schedule.rule, cursor)
+    if fire is None or (schedule.end_at is not None and fire.nominal_at > schedule.end_at):
+        return None
+    return fire
+
+
+def begin(schedule: Schedule, moment: Moment) -> Plan:
+    """A new schedule, with its first fire."""
+    return _with_ahead(Plan(schedule, schedule), moment)
+
+
+def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan | None:
+    """Decide about everything that is due, and make the next fire; None if there is nothing to do."""
+    now = moment.by.now
+    if schedule.paused:
+        over = schedule.paused_until is not None and schedule.paused_until <= now
+        return resume(schedule, tasks, moment) if over else None
+    if schedule.next_due_at is None:
+        return None
+    if schedule.next_due_at > now:  # zone data has changed
+        return _refreshed(schedule, tasks, moment)
+    book = Book(schedule, tasks, moment)
+    ahead = tasks.get(schedule.next_id or "")
+    if ahead is None or is_started(ahead) or ahead.due_at != schedule.next_due_at:
+        book.write_down(ahead)
+        first = first_fire(book.schedule)
+    else:
+        book.waiting = ahead
+        first = _fire_ahead(schedule)
+    backlog = _backlog(book.schedule, first, now)
+    if backlog is not None:
+        for late in _verdicts(book.schedule, backlog, moment):
+            if not book.decide(late):
+                break
+    return _with_ahead(book.plan(), moment)
+
+
+def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
+    """Go on from now: the times of the pause were skipped."""
+    now = moment.by.now
+    book = Book(schedule, tasks, moment)
+    backlog = _backlog(schedule, first_fire(schedule), now)
+    if backlog is not None:
+        for late in none_runs(backlog, moment.missed_rows_max):
+            book.enter(late, "skipped", "paused")
+    plan = book.plan()
+    after = msgspec.structs.replace(
+        plan.after, paused=False, paused_until=None, version=schedule.version + 1, updated_at=now
+    )
+    return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+
+
+def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
+    """The schedule as it is wanted, from now on. What is due must have been settled before.
+
+    Where its times change, times up to now are the old rule's: the new one begins after them, and never before the
+    last time that is decided.
+    """
+    now = moment.by.now
+    plan = take_back(schedule, tasks, moment.by)
+    done = plan.after
+    after = msgspec.structs.replace(
+        wanted,
+        **{name: getattr(done, name) for name in _PROGRESS},
+        version=schedule.version + 1,
+        updated_at=now,
+        tzdata=moment.by.tzdata,
+    )
+    if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at):
+        cursor = cursor_at(wanted.rule, max(done.cursor_at, now))
+        after = msgspec.structs.replace(after, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
+    return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+
+
+_PROGRESS = (
+    "cursor_at",
+    "cursor_local_ms",
+    "next_id",
+    "next_at",
+    "next_local_ms",
+    "next_due_at",
+    "next_collapsed",
+    "look_at",
+    "last_id",
+    "buffered_id",
+    "holder_id",
+    "last_fire_at",
+    "fired",
+    "skipped",
+    "missed",
+    "failed",
+)
+
+
+def _backlog(schedule: Schedule, first: Fire | None, now: int) -> Backlog | None:
+    """From the first undecided time to the last that is due: one whose spread puts it later is not."""
+    if first is None:
+        return None
+    until = now if schedule.end_at is None else min(now, schedule.end_at)
+    if schedule.jitter_ms and not schedule.paused:
+        last = last_fire(schedule.rule, first.nominal_at - 1, until)
+        if last is not None and due_of(schedule, last.nominal_at) > now:
+            until = last.nominal_at - 1
+    return Backlog(schedule.rule, first, until) if first.nominal_at <= until else None
+
+
+def _verdicts(schedule: Schedule, backlog: Backlog, moment: Moment) -> list[Late]:
+    """What runs of it: everything, unless it is old and nobody was there."""
+    oldest, young_from = backlog.first.nominal_at, moment.by.now - moment.missed_after_ms
+    if due_of(schedule, oldest) >= young_from or oldest > moment.gap_until:
+        return all_run(backlog, RUNS_AT_ONCE_MAX)
+    return catch_up(schedule.catch_up, backlog, young_from, moment.by.now, moment.missed_rows_max)
+
+
+def _fire_ahead(schedule: Schedule) -> Fire:
+    """The fire that was made ahead, as it was then."""
+    at, local_ms = schedule.next_at, schedule.next_local_ms
+    assert at is not None
+    assert local_ms is not None
+    return Fire(at, local_ms - at, local_ms, schedule.next_collapsed or 1)
+
+
+def _refreshed(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
+    """The fire ahead computed anew, if it was by other zone data than there is now."""
+    ahead = tasks.get(schedule.next_id or "")
+    if schedule.tzdata != moment.by.tzdata and ahead is not None and not is_started(ahead):
+        fire = first_fire(schedule)
+        if fire is None or (fire.nominal_at, fire.local_ms) != (schedule.next_at, schedule.next_local_ms):
+            return _with_ahead(take_back(schedule, tasks, moment.by), moment)
+    after = msgspec.structs.replace(schedule, tzdata=moment.by.tzdata, look_at=schedule.next_due_at)
+    return Plan(schedule, after, tuple(tasks.values()))
+
+
+def _with_ahead(plan: Plan, moment: Moment) -> Plan:
+    """The plan, and the next fire of what it comes to."""
+    schedule = without_ahead(plan.after)
+    if schedule.paused:
+        after = msgspec.structs.replace(schedule, look_at=schedule.paused_until)
+        return msgspec.structs.replace(plan, after=after)
+    fire = first_fire(schedule)
+    if fire is None:
+        return msgspec.structs.replace(plan, after=schedule)
+    due = due_of(schedule, fire.nominal_at)
+    alone = schedule.overlap == "allow"
+    born = new_fire(
+        schedule,
+        fire.nominal_at,
+        due,
+        State.SCHEDULED,
+        moment,
+        decide_by=due + moment.missed_after_ms,
+        after_id=None if alone else schedule.last_id,
+    )
+    after = msgspec.structs.replace(
+        schedule,
+        next_id=born.state.id,
+        next_at=fire.nominal_at,
+        next_local_ms=fire.local_ms,
+        next_due_at=due,
+        next_collapsed=fire.collapsed,
+        look_at=due,
+        tzdata=moment.by.tzdata,
+    )
+    return msgspec.structs.replace(plan, after=after, born=(*plan.born, born))

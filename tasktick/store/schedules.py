@@ -1,0 +1,270 @@
+"""Schedules in the store: plans carried out, and what is read of them.
+
+A plan is written whole or not at all: tasks, ledger, cursor and counts in one transaction. What it was made from
+must still be so, and who materialises must own the partition; a plan that is stale is left out, and made anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tasktick.errors import not_found
+from tasktick.model.ids import KEY_PREFIX, parse, partition_of
+from tasktick.model.schedule import LedgerRow, Plan, Recorder, Schedule, pause
+from tasktick.model.task import Payload, TaskState
+from tasktick.store import names, tasks
+from tasktick.store.protocol import Transaction, only
+from tasktick.store.rows import StoredPayload, columns
+
+SCHEDULE = "schedule"
+BEYOND_ALL = 2**62
+STANDING = (
+    "id",
+    "version",
+    "updated_at",
+    "note",
+    "paused",
+    "paused_until",
+    "cursor_at",
+    "cursor_local_ms",
+    "next_id",
+    "next_at",
+    "next_local_ms",
+    "next_due_at",
+    "next_collapsed",
+    "tzdata",
+    "look_at",
+    "last_id",
+    "buffered_id",
+    "holder_id",
+    "last_fire_at",
+    "fired",
+    "skipped",
+    "missed",
+)
+JSON_COLUMNS = ("tags", "rule", "catch_up", "template")
+
+
+class Term(msgspec.Struct, frozen=True):
+    """Under which leases (epoch by partition) an owner writes."""
+
+    incarnation: str
+    epochs: Mapping[int, int]
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A schedule and the tasks on which its decisions rest, of one snapshot."""
+
+    schedule: Schedule
+    tasks: dict[str, TaskState]
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    """A row of the ledger, and how its task stands now; a task that retention has removed stands nowhere."""
+
+    row: LedgerRow
+    state: int | None = None
+    due_at: int | None = None
+    started_at: int | None = None
+    completed_at: int | None = None
+
+
+class ScheduleFilter(msgspec.Struct, frozen=True):
+    """What a client may filter schedules by; None does not filter."""
+
+    name: str | None = None
+    paused: bool | None = None
+    tag_name: str | None = None
+    tag_value: str | None = None
+    text: str | None = None
+
+
+async def create(tx: Transaction, plan: Plan, payload: Payload) -> None:
+    """A new schedule with what it sends; its key has been taken."""
+    await tx.run("schedule_insert", rows=[_definition_row(plan.before)])
+    await add_template(tx, plan.before.id, plan.before.payload_version, payload)
+    await _write(tx, [plan])
+
+
+async def add_template(tx: Transaction, schedule_id: str, version: int, payload: Payload) -> None:
+    """What its fires send from this version on; what they sent before stays as long as one of them names it."""
+    text = msgspec.json.encode(payload).decode()
+    await tx.run("schedule_template_insert", id=schedule_id, version=version, payload=text)
+    await tx.run("schedule_template_retire", id=schedule_id, kept=version)
+
+
+async def define(tx: Transaction, plan: Plan) -> None:
+    """Carry out an edit, made in this very transaction."""
+    await tx.run("schedule_define", rows=[_definition_row(plan.after)])
+    await _write(tx, [plan])
+
+
+async def carry_out(tx: Transaction, plans: Sequence[Plan], term: Term | None = None) -> list[bool]:
+    """Write plans; which of them were not stale. An owner shows its term; who plans in this transaction has none."""
+    stale = await _stale(tx, plans)
+    if term is not None:
+        stale |= await _foreign(tx, plans, term)
+    fresh = [plan for place, plan in enumerate(plans) if place not in stale]
+    if fresh:
+        await _write(tx, fresh)
+    return [place not in stale for place in range(len(plans))]
+
+
+async def _stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
+    rows = [
+        [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id]
+        for place, one in enumerate(plan.before for plan in plans)
+    ]
+    seen = [[place, task.id, task.version] for place, plan in enumerate(plans) for task in plan.seen]
+    return set(await tx.rows("schedule_stale", int, schedules=rows, tasks=seen))
+
+
+async def _foreign(tx: Transaction, plans: Sequence[Plan], term: Term) -> set[int]:
+    rows = [
+        [place, partition, term.epochs.get(partition)]
+        for place, partition in enumerate(partition_of(plan.before.id) for plan in plans)
+    ]
+    return set(await tx.rows("schedule_foreign", int, rows=rows, incarnation=term.incarnation))
+
+
+async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
+    withdrawn = [(task.id, task.tenant, int(task.state)) for plan in plans for task in plan.withdrawn]
+    if withdrawn:
+        await tasks.delete(tx, withdrawn, at=max(plan.after.updated_at for plan in plans))
+    changes = [change for plan in plans for change in plan.changes]
+    if changes:
+        await tasks.change(tx, changes, of_many=True)
+    born = sorted((fire for plan in plans for fire in plan.born), key=lambda fire: fire.state.id)
+    if born:
+        await tasks.insert_fires(tx, born)
+    ledger = [columns(row) for plan in plans for row in plan.ledger]
+    if ledger:
+        await tx.run("ledger_insert", rows=ledger)
+    amended = [columns(row) for plan in plans for row in plan.amended]
+    if amended:
+        await tx.run("ledger_amend", rows=amended)
+    await tx.run("schedule_stand", rows=[_standing_row(plan.after) for plan in plans])
+
+
+def _standing_row(schedule: Schedule) -> list[Any]:
+    return [getattr(schedule, name) for name in STANDING]
+
+
+def _definition_row(schedule: Schedule) -> dict[str, Any]:
+    row = columns(schedule)
+    for name in JSON_COLUMNS:
+        row[name] = msgspec.json.encode(row[name]).decode()
+    return row
+
+
+async def seen(tx: Transaction, schedules: Sequence[Schedule]) -> list[Seen]:
+    """These schedules with the tasks on which their decisions rest."""
+    ids = sorted({task_id for one in schedules for task_id in one.task_ids})
+    states = {state.id: state for state in await tasks.states(tx, ids)} if ids else {}
+    return [Seen(one, {name: states[name] for name in one.task_ids if name in states}) for one in schedules]
+
+
+async def due(tx: Transaction, now: int, limit: int) -> list[Seen]:
+    """Schedules that want to be looked at by now."""
+    return await seen(tx, await tx.rows("schedules_due", Schedule, now=now, limit=limit))
+
+
+async def next_look(tx: Transaction, now: int) -> int | None:
+    """When the next one wants to be looked at."""
+    return only(await tx.rows("schedules_next_look", int | None, now=now))  # type: ignore[arg-type] # a union as a type
+
+
+async def outdate(tx: Transaction, now: int, tzdata: str) -> int:
+    """Look again at those whose fire ahead was worked out by other zone data; how many."""
+    return await tx.run("schedules_outdated", now=now, tzdata=tzdata)
+
+
+async def resolve(tx: Transaction, tenant: str, name: str) -> str:
+    """The internal id of `sch_…` or `key:…`."""
+    if not name.startswith(KEY_PREFIX):
+        return parse("sch", name, SCHEDULE)
+    held = await names.find(tx, tenant, SCHEDULE, name.removeprefix(KEY_PREFIX))
+    if held is None:
+        raise not_found(SCHEDULE, name)
+    return held.object_id
+
+
+async def read(tx: Transaction, tenant: str, ids: list[str]) -> list[Schedule]:
+    """Schedules of this tenant, in the order asked for."""
+    rows = await tx.rows("schedules_read", Schedule, ids=ids, tenant=tenant)
+    found = {one.id: one for one in rows}
+    return [found[one] for one in ids if one in found]
+
+
+async def find(tx: Transaction, tenant: str, name: str) -> Seen:
+    """One schedule of this tenant by id or key, or the refusal."""
+    found = only(await read(tx, tenant, [await resolve(tx, tenant, name)]))
+    if found is None:
+        raise not_found(SCHEDULE, name)
+    return (await seen(tx, [found]))[0]
+
+
+async def templates(tx: Transaction, ids: list[str]) -> dict[str, Payload]:
+    """What these schedules send now."""
+    return {one.owner_id: one.payload for one in await tx.rows("schedule_templates", StoredPayload, ids=ids)}
+
+
+async def ids_page(
+    tx: Transaction, tenant: str, by: ScheduleFilter, *, beyond: str | None, limit: int, oldest_first: bool = False
+) -> list[str]:
+    """Ids of a tenant's schedules that match, beyond the last one of the page before."""
+    query = "schedule_ids_oldest_first" if oldest_first else "schedule_ids_newest_first"
+    edge = beyond if beyond is not None else ("" if oldest_first else "~")
+    wanted = {name: getattr(by, name) for name in ScheduleFilter.__struct_fields__}
+    return await tx.rows(query, str, tenant=tenant, beyond=edge, limit=limit, **wanted)
+
+
+async def ledger(
+    tx: Transaction,
+    schedule_id: str,
+    *,
+    outcomes: list[str] | None = None,
+    from_at: int | None = None,
+    to_at: int | None = None,
+    beyond: int = BEYOND_ALL,
+    limit: int = 1_000,
+) -> list[LedgerEntry]:
+    """What became of its times, the latest first: from one instant on, before another."""
+    return await tx.rows(
+        "ledger_page",
+        LedgerEntry,
+        schedule_id=schedule_id,
+        outcomes=outcomes,
+        from_at=from_at,
+        to_at=to_at,
+        beyond=beyond,
+        limit=limit,
+    )
+
+
+async def delete(tx: Transaction, plan: Plan) -> None:
+    """Remove a schedule that stands still; its fires and its ledger stay until they are old."""
+    await _write(tx, [plan])
+    await tx.run("names_free", kind=SCHEDULE, ids=[plan.before.id])
+    await tx.run("schedule_template_retire", id=plan.before.id, kept=0)
+    await tx.run("schedule_delete", id=plan.before.id)
+
+
+async def count_failed(tx: Transaction, failed: Mapping[str, int]) -> None:
+    """So many fires of these schedules have given up."""
+    await tx.run("schedule_failed", rows=[[name, failed[name]] for name in sorted(failed)])
+
+
+async def pause_gone(tx: Transaction, ids: Sequence[str], by: Recorder) -> None:
+    """A receiver has said that it is gone for good: its schedules stop."""
+    for found in await seen(tx, await tx.rows("schedules_read", Schedule, ids=sorted(ids), tenant=None)):
+        if not found.schedule.paused:
+            note = "Paused: the receiver answered 410 Gone."
+            await _write(tx, [pause(found.schedule, found.tasks, by, None, note)])
+
+
+async def purge(tx: Transaction, before: int, limit: int) -> int:
+    """Remove some of the ledger's rows that are old, and of what schedules once sent; how many."""
+    removed = await tx.run("ledger_purge", before=before, limit=limit)
+    return max(removed, await tx.run("schedule_templates_purge", limit=limit))

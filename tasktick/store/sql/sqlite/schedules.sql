@@ -1,0 +1,199 @@
+-- Schedules: the rule, where it stands, and the one fire that is made ahead.
+
+-- fragment: schedule
+    'id', s.id, 'tenant', s.tenant, 'version', s.version, 'created_at', s.created_at, 'updated_at', s.updated_at,
+    'key', s.key, 'name', s.name, 'note', s.note, 'tags', json(s.tags), 'rule', json(s.rule),
+    'start_at', s.start_at, 'end_at', s.end_at, 'max_fires', s.max_fires, 'jitter_ms', s.jitter_ms,
+    'overlap', s.overlap, 'catch_up', json(s.catch_up), 'template', json(s.template),
+    'payload_version', s.payload_version, 'paused', s.paused, 'paused_until', s.paused_until,
+    'cursor_at', s.cursor_at, 'cursor_local_ms', s.cursor_local_ms, 'next_id', s.next_id, 'next_at', s.next_at,
+    'next_local_ms', s.next_local_ms, 'next_due_at', s.next_due_at, 'next_collapsed', s.next_collapsed,
+    'tzdata', s.tzdata, 'look_at', s.look_at, 'last_id', s.last_id, 'buffered_id', s.buffered_id,
+    'holder_id', s.holder_id, 'last_fire_at', s.last_fire_at, 'fired', s.fired, 'skipped', s.skipped,
+    'missed', s.missed, 'failed', s.failed
+
+-- name: schedule_insert
+INSERT INTO schedules (
+    id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at, max_fires,
+    jitter_ms, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at, cursor_local_ms
+)
+SELECT
+    value->>'id', value->>'tenant', value->>'version', value->>'created_at', value->>'updated_at', value->>'key',
+    value->>'name', value->>'note', value->>'tags', value->>'rule', value->>'start_at', value->>'end_at',
+    value->>'max_fires', value->>'jitter_ms', value->>'overlap', value->>'catch_up', value->>'template',
+    value->>'payload_version', value->>'paused', value->>'paused_until', value->>'cursor_at',
+    value->>'cursor_local_ms'
+FROM jsonb_each(:rows) WHERE true;
+
+-- What a client says about it; where it stands is written with every plan.
+-- name: schedule_define
+UPDATE schedules SET
+    key = row.value->>'key', name = row.value->>'name', note = row.value->>'note', tags = row.value->>'tags',
+    rule = row.value->>'rule', start_at = row.value->>'start_at', end_at = row.value->>'end_at',
+    max_fires = row.value->>'max_fires', jitter_ms = row.value->>'jitter_ms', overlap = row.value->>'overlap',
+    catch_up = row.value->>'catch_up', template = row.value->>'template',
+    payload_version = row.value->>'payload_version'
+FROM jsonb_each(:rows) AS row
+WHERE schedules.id = row.value->>'id';
+
+-- Rows: in the order of store/schedules.py, STANDING.
+-- name: schedule_stand
+UPDATE schedules SET
+    version = row.value->>1, updated_at = row.value->>2, note = row.value->>3, paused = row.value->>4,
+    paused_until = row.value->>5, cursor_at = row.value->>6, cursor_local_ms = row.value->>7,
+    next_id = row.value->>8, next_at = row.value->>9, next_local_ms = row.value->>10,
+    next_due_at = row.value->>11, next_collapsed = row.value->>12, tzdata = row.value->>13,
+    look_at = row.value->>14, last_id = row.value->>15, buffered_id = row.value->>16, holder_id = row.value->>17,
+    last_fire_at = row.value->>18, fired = row.value->>19, skipped = row.value->>20, missed = row.value->>21
+FROM jsonb_each(:rows) AS row
+WHERE schedules.id = row.value->>0;
+
+-- Which of these plans, by their place, were made from a schedule that has changed since, or from a task that has.
+-- Schedules: place, id, version, cursor_at, next_id, buffered_id. Tasks: place, id, version.
+-- name: schedule_stale
+SELECT json_group_array(place) FROM (
+    SELECT row.value->>0 AS place
+    FROM jsonb_each(:schedules) AS row
+    LEFT JOIN schedules AS s
+        ON s.id = row.value->>1 AND s.version = row.value->>2 AND s.cursor_at = row.value->>3
+        AND s.next_id IS row.value->>4 AND s.buffered_id IS row.value->>5
+    WHERE s.id IS NULL
+    UNION
+    SELECT row.value->>0 AS place
+    FROM jsonb_each(:tasks) AS row
+    LEFT JOIN tasks AS t ON t.id = row.value->>1 AND t.version = row.value->>2
+    WHERE t.id IS NULL
+);
+
+-- Whose partition is not owned under this term (RULES: a materialisation needs the lease). Rows: place, partition, epoch.
+-- name: schedule_foreign
+SELECT json_group_array(place) FROM (
+    SELECT row.value->>0 AS place
+    FROM jsonb_each(:rows) AS row
+    LEFT JOIN leases AS lease
+        ON lease.partition_id = row.value->>1 AND lease.epoch = row.value->>2 AND lease.incarnation = :incarnation
+    WHERE lease.partition_id IS NULL
+);
+
+-- name: schedules_read
+SELECT json_group_array(json_object(
+    -- include: schedule
+))
+FROM json_each(:ids) AS wanted JOIN schedules AS s ON s.id = wanted.value
+WHERE :tenant IS NULL OR s.tenant = :tenant;
+
+-- name: schedules_due
+SELECT json_group_array(json_object(
+    -- include: schedule
+))
+FROM (SELECT * FROM schedules WHERE look_at <= :now ORDER BY look_at, id LIMIT :limit) AS s;
+
+-- name: schedules_next_look
+SELECT json_array(min(look_at)) FROM schedules WHERE look_at > :now;
+
+-- Those whose fire ahead was worked out by other zone data.
+-- name: schedules_outdated
+UPDATE schedules SET look_at = :now WHERE look_at > :now AND paused = 0 AND tzdata <> :tzdata;
+
+-- fragment: schedule_filter
+        AND (:name IS NULL OR s.name = :name)
+        AND (:paused IS NULL OR s.paused = :paused)
+        AND (:tag_name IS NULL OR EXISTS (
+            SELECT 1 FROM json_each(s.tags) AS tag WHERE tag.key = :tag_name AND tag.value = :tag_value
+        ))
+        AND (
+            :text IS NULL
+            OR instr(lower(coalesce(s.name, '')), lower(:text))
+            OR instr(lower(coalesce(s.key, '')), lower(:text))
+            OR instr(lower(coalesce(s.rule->>'$.cron', '')), lower(:text))
+            OR EXISTS (
+                SELECT 1 FROM payloads AS p WHERE p.task_id = s.id AND p.version = s.payload_version
+                    AND instr(lower(p.payload->>'$.target.url'), lower(:text))
+            )
+        )
+
+-- name: schedule_ids_newest_first
+SELECT json_group_array(id) FROM (
+    SELECT s.id FROM schedules AS s
+    WHERE s.tenant = :tenant AND s.id < :beyond
+    -- include: schedule_filter
+    ORDER BY s.id DESC LIMIT :limit
+);
+
+-- name: schedule_ids_oldest_first
+SELECT json_group_array(id) FROM (
+    SELECT s.id FROM schedules AS s
+    WHERE s.tenant = :tenant AND s.id > :beyond
+    -- include: schedule_filter
+    ORDER BY s.id LIMIT :limit
+);
+
+-- name: schedule_templates
+SELECT json_group_array(json_array(p.task_id, p.version, json(p.payload)))
+FROM json_each(:ids) AS wanted
+JOIN schedules AS s ON s.id = wanted.value
+JOIN payloads AS p ON p.task_id = s.id AND p.version = s.payload_version;
+
+-- name: schedule_template_insert
+INSERT INTO payloads (task_id, version, payload, template) VALUES (:id, :version, :payload, 1);
+
+-- name: schedule_template_retire
+UPDATE payloads SET template = 2 WHERE task_id = :id AND template = 1 AND version <> :kept;
+
+-- What schedules sent once, and no task names any more.
+-- name: schedule_templates_purge
+DELETE FROM payloads WHERE (task_id, version) IN (
+    SELECT p.task_id, p.version FROM payloads AS p
+    WHERE p.template = 2 AND NOT EXISTS (
+        SELECT 1 FROM tasks AS t WHERE t.template_id = p.task_id AND t.payload_version = p.version
+    )
+    LIMIT :limit
+);
+
+-- name: schedule_delete
+DELETE FROM schedules WHERE id = :id;
+
+-- name: schedule_failed
+UPDATE schedules SET failed = failed + row.value->>1 FROM jsonb_each(:rows) AS row WHERE schedules.id = row.value->>0;
+
+-- Rows of new fires go in as other tasks do, but for the payload: theirs is their schedule's.
+-- name: ledger_insert
+INSERT INTO fires (
+    schedule_id, nominal_at, outcome, reason, task_id, local_ms, schedule_version, collapsed, missed, until_at,
+    times, node, epoch, tzdata, decided_at
+)
+SELECT
+    value->>'schedule_id', value->>'nominal_at', value->>'outcome', value->>'reason', value->>'task_id',
+    value->>'local_ms', value->>'schedule_version', value->>'collapsed', value->>'missed', value->>'until_at',
+    value->>'times', value->>'node', value->>'epoch', value->>'tzdata', value->>'decided_at'
+FROM jsonb_each(:rows) WHERE true;
+
+-- name: ledger_amend
+UPDATE fires SET outcome = row.value->>'outcome', reason = row.value->>'reason'
+FROM jsonb_each(:rows) AS row
+WHERE fires.schedule_id = row.value->>'schedule_id' AND fires.nominal_at = row.value->>'nominal_at';
+
+-- A page of the ledger, the latest times first, with the state that the task is in now.
+-- name: ledger_page
+SELECT json_group_array(json_object('row', json_object(
+    'schedule_id', f.schedule_id, 'nominal_at', f.nominal_at, 'outcome', f.outcome, 'reason', f.reason,
+    'task_id', f.task_id, 'local_ms', f.local_ms, 'schedule_version', f.schedule_version,
+    'collapsed', f.collapsed, 'missed', f.missed, 'until_at', f.until_at, 'times', f.times, 'node', f.node,
+    'epoch', f.epoch, 'tzdata', f.tzdata, 'decided_at', f.decided_at
+), 'state', t.state, 'due_at', t.due_at, 'started_at', t.started_at, 'completed_at', t.completed_at))
+FROM (
+    SELECT * FROM fires
+    WHERE schedule_id = :schedule_id
+        AND nominal_at < :beyond
+        AND (:outcomes IS NULL OR outcome IN (SELECT value FROM json_each(:outcomes)))
+        AND (:from_at IS NULL OR coalesce(until_at, nominal_at) >= :from_at)
+        AND (:to_at IS NULL OR nominal_at < :to_at)
+    ORDER BY nominal_at DESC LIMIT :limit
+) AS f LEFT JOIN tasks AS t ON t.id = f.task_id;
+
+-- name: ledger_purge
+DELETE FROM fires WHERE (schedule_id, nominal_at) IN (
+    SELECT f.schedule_id, f.nominal_at FROM fires AS f
+    WHERE f.decided_at <= :before AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = f.task_id)
+    ORDER BY f.decided_at LIMIT :limit
+);
