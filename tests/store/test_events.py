@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tasktick.model.schedule import CatchUp, pause
 from tasktick.model.state import State
 from tasktick.store import events, tasks
 from tasktick.store.counts import PURGED, Deltas
@@ -12,6 +13,7 @@ from tasktick.store.events import PAGE_CHARS_MAX, PAGE_ROWS_MAX, UNBORN, Edges, 
 from tasktick.store.protocol import Database, Transaction
 from tasktick.store.tasks import Create
 from tests.store import told
+from tests.store.calendar import MINUTE_MS, Calendar
 from tests.store.world import HOUR_MS, TENANT, World
 
 S = State
@@ -71,6 +73,26 @@ async def test_a_batch_is_one_row_and_a_tenant_reads_its_own(world: World) -> No
     ids = {name: sorted(one.state.id for one in made if one.state.tenant == name) for name in "abc"}
     assert {name: [item.id for item in row.of(name)] for name in row.tenants} == ids
     assert row.of("nobody") == []
+
+
+async def test_what_becomes_of_fires_is_told(world: World) -> None:
+    world.now -= world.now % HOUR_MS
+    calendar = Calendar(world)
+    name = await calendar.create(catch_up=CatchUp("none"))
+    ahead = (await calendar.ahead(name)).id
+    await calendar.pass_ms(3 * MINUTE_MS, seen=False)
+    later = (await calendar.ahead(name)).id
+    await calendar.move(name, lambda seen: pause(seen.schedule, seen.tasks, calendar.moment().by, None, None))
+
+    missed = [
+        one for one, state in ((row.row.task_id, row.state) for row in await calendar.ledger(name)) if state == S.MISSED
+    ]
+    found = await moves(world)
+    assert (ahead, S.SCHEDULED, S.MISSED) in found
+    assert [one for one, before, after in found if (before, after) == (UNBORN, S.MISSED)] == sorted(
+        {*map(str, missed)} - {ahead}
+    )
+    assert (later, S.SCHEDULED, PURGED) in found
 
 
 async def test_what_changes_nothing_is_not_told(world: World) -> None:
