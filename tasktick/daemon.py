@@ -326,6 +326,8 @@ class Daemon:
             vault=keeper,
             feed=feed,
             policy=lambda: self._policy,
+            deciding=node.deciding,
+            planned=node.planned,
             created=created,
             changed=node.written,
             signing_changed=keys.changed,

@@ -20,7 +20,7 @@ HEADERS = {"X-Accel-Buffering": "no"}
 async def stream(call: Call) -> Streamed:
     """GET /v1/events: `Last-Event-ID` wins over `after`, since a client that comes again shows it."""
     faults = Faults()
-    filters.known(faults, call.query, filters.EVENT_WORDS, "type")
+    filters.known(faults, call.query, filters.EVENT_WORDS, {"type"})
     types = _types(faults, call)
     faults.end()
     named = call.headers.get("Last-Event-ID") or next(iter(call.query.get("after", ())), None)
