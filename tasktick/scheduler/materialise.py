@@ -75,6 +75,8 @@ class Materialiser:
         # Times up to here may have passed unseen.
         self.gap_until = clock.now_ms()
         self._seen_at = self.gap_until
+        # When the look that is under way began, by both clocks.
+        self._look: tuple[int, float] | None = None
 
     async def start(self) -> None:
         """Decide about all that came due before this start: nobody claims a fire that catch-up will drop."""
@@ -86,21 +88,41 @@ class Materialiser:
     async def step(self) -> float:
         """Decide about what is due; how long until there is more."""
         now = self._clock.now_ms()
-        if now - self._seen_at > self._missed_after_ms:
-            self.gap_until = now
-            log.warning("schedules_unseen", for_ms=now - self._seen_at)
+        self._notice(now)
+        self._look = now, self._clock.monotonic_ms()
         try:
             due = await self._database.near.read(lambda tx: schedules.due(tx, now, SCHEDULES_MAX))
             done = await self._settle(due, now) if due else 0
             upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now))
+            ended = self._clock.now_ms()
+            self._notice(ended)
         except StoreFull:
             return FULL_REST_MS
-        self._seen_at = self._clock.now_ms()
+        finally:
+            self._look = None
+        self._seen_at = ended
         if due:
             return 0 if done else STALE_REST_MS
         if upcoming is None:
             return LOOK_AT_LEAST_MS
-        return min(max(upcoming - self._seen_at, 1), LOOK_AT_LEAST_MS)
+        return min(max(upcoming - ended, 1), LOOK_AT_LEAST_MS)
+
+    def _notice(self, now: int) -> None:
+        """Whether times up to now may have passed unseen.
+
+        Nobody has looked for so long, or the clock was set forward; that a look takes long is no such thing. Times
+        that a clock set back brings once more are seen as they come.
+        """
+        self.gap_until = min(self.gap_until, now)
+        began_at, took_ms = self._seen_at, 0.0
+        if self._look is not None:
+            began_at, took_ms = self._look[0], self._clock.monotonic_ms() - self._look[1]
+        unseen_ms = now - began_at - took_ms
+        if unseen_ms > self._missed_after_ms:
+            log.warning("schedules_unseen", for_ms=int(unseen_ms))
+            self.gap_until = self._seen_at = now
+            if self._look is not None:
+                self._look = now, self._clock.monotonic_ms()
 
     async def _settle(self, due: Sequence[Seen], now: int) -> int:
         """Plan and write, so many rows at once; how many schedules moved on."""
@@ -138,5 +160,6 @@ class Materialiser:
 
     def moment(self, now: int, partition: int) -> Moment:
         """Now, as a decision sees it."""
+        self._notice(now)
         by = self._decider.recorder(now, partition)
         return Moment(by, self._decider.ids, self.gap_until, self._missed_after_ms, self._missed_rows_max)

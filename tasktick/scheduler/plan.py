@@ -88,11 +88,12 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
 def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
     """The schedule as it is wanted, from now on. What is due must have been settled before.
 
-    Where its times change, times up to now are the old rule's: the new one begins after them, and never before the
-    last time that is decided.
+    Where its times change, times up to now are the old rule's, and are decided by it: the new one begins after them,
+    and never before the last time that is decided. One that had come to its end begins again now.
     """
     now = moment.by.now
-    plan = take_back(schedule, tasks, moment.by)
+    new_times = (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at)
+    plan = _close(schedule, tasks, moment) if new_times else take_back(schedule, tasks, moment.by)
     done = plan.after
     after = msgspec.structs.replace(
         wanted,
@@ -101,10 +102,33 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
         updated_at=now,
         tzdata=moment.by.tzdata,
     )
-    if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at):
+    if new_times or schedule.ended:
         cursor = cursor_at(wanted.rule, max(done.cursor_at, now))
         after = msgspec.structs.replace(after, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
     return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+
+
+def _close(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
+    """Nothing up to now is left undecided: of a pause, or because its spread puts the start of a fire later."""
+    now = moment.by.now
+    book = Book(schedule, tasks, moment)
+    ahead = tasks.get(schedule.next_id or "")
+    if ahead is not None and is_started(ahead):
+        book.write_down(ahead)
+    else:
+        book.waiting = ahead
+    first = first_fire(book.schedule)
+    until = now if schedule.end_at is None else min(now, schedule.end_at)
+    if first is not None and first.nominal_at <= until:
+        backlog = Backlog(schedule.rule, first, until)
+        if schedule.paused:
+            for late in none_runs(backlog, moment.missed_rows_max):
+                book.enter(late, "skipped", "paused")
+        else:
+            for late in all_run(backlog, RUNS_AT_ONCE_MAX):
+                if not book.decide(late):
+                    break
+    return book.plan()
 
 
 _PROGRESS = (

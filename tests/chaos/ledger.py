@@ -63,7 +63,7 @@ def eras(book: Book) -> list[Era]:
     cuts: list[int] = []
     for group in groups:
         decided = [entry.last_at for entry in book.entries if entry.version < group[0].version]
-        cuts.append(max([group[0].at, *decided]))
+        cuts.append(max([group[0].at, *decided, *cuts]))
     found = []
     for place, group in enumerate(groups):
         last = place + 1 == len(groups)
@@ -171,7 +171,7 @@ def hits(story: LedgerStory, book: Book, arrivals: dict[str, list[Arrival]]) -> 
         good = any(one.status is not None and 200 <= one.status < 300 for one in mine)
         if (fire.state == "succeeded" and not good) or (fire.state == "dead" and not mine):
             yield Violation("run_without_hit", f"{name}: {fire}, and its hits {mine}", fire.task_id)
-        early = [one for one in mine if one.true + story.offset_about(one.true) + EARLY_MS < fire.nominal_at]
+        early = [one for one in mine if story.latest_wall(one.true) + EARLY_MS < fire.nominal_at]
         if early:
             yield Violation("fired_early", f"{name}: {fire}: {early[0]}", fire.task_id)
     for nominal, tasks in by_nominal.items():

@@ -36,7 +36,11 @@ def _decision(
         if odd:
             yield Violation("wrong_outcome", f"{name}: {odd[0]} in a pause")
         return
-    early = [entry for entry in batch if entry.nominal_at > entry.decided_at + story.slack_ms]
+    early = [
+        entry
+        for entry in batch
+        if entry.nominal_at > entry.decided_at + story.slack_ms and entry.reason not in BY_TASK
+    ]
     if early:
         yield Violation("decided_early", f"{name}: {early[0]}")
     kinds = [_fault_of(story, edition, backlog) for backlog in _readings(story, batch, held)]
@@ -131,11 +135,12 @@ def _must_catch_up(story: LedgerStory, edition: Edition, oldest: Entry) -> bool:
 def _knows_of_absence(story: LedgerStory, oldest: Entry, true: int) -> bool:
     before = [one for one in story.absences if one.true <= true]
     began = max((one.true for one in before if one.start), default=0)
-    return any(_covers(one, oldest.nominal_at, story.slack_ms) for one in before if one.true >= began)
+    return any(_covers(story, one, oldest.nominal_at, true) for one in before if one.true >= began)
 
 
-def _covers(absence: Absence, nominal_at: int, slack_ms: int) -> bool:
-    return absence.sure and absence.to_wall - slack_ms >= nominal_at
+def _covers(story: LedgerStory, absence: Absence, nominal_at: int, true: int) -> bool:
+    covered = absence.sure and absence.to_wall - story.slack_ms >= nominal_at
+    return covered and not story.came_again(nominal_at, absence.true, true)
 
 
 def _overlap(

@@ -146,6 +146,11 @@ class LedgerStory(msgspec.Struct, frozen=True, kw_only=True):
             return True
         return min(firsts) <= max(seconds) + ORDER_SLACK_MS
 
-    def offset_about(self, true: int) -> int:
-        """How far ahead the daemon's clock was at most, a moment before."""
-        return max(self.wall(at) - at for at in (true, true - 500, true - 1_000, true - 2_000))
+    def latest_wall(self, true: int) -> int:
+        """The latest that the daemon's clock had read by then: what was due once may start, wherever it is set to."""
+        ends = [begin - 1 + self.clock[place][1] for place, (begin, _) in enumerate(self.clock[1:]) if begin <= true]
+        return max([*ends, self.wall(true)])
+
+    def came_again(self, wall: int, after_true: int, until_true: int) -> bool:
+        """Whether a clock set back between two instants has brought a reading once more."""
+        return any(after_true < begin <= until_true and begin + offset < wall for begin, offset in self.clock)
