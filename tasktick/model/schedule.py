@@ -229,9 +229,11 @@ def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder
     after = msgspec.structs.replace(plan.after, buffered_id=None, holder_id=None)
     if waiting is None or waiting.state is not State.BLOCKED:
         return msgspec.structs.replace(plan, after=after)
+    # The next one must not overlap what it waited for.
+    last_id = schedule.holder_id if after.last_id == waiting.id else after.last_id
     return msgspec.structs.replace(
         plan,
-        after=msgspec.structs.replace(after, fired=after.fired - 1, skipped=after.skipped + 1),
+        after=msgspec.structs.replace(after, last_id=last_id, fired=after.fired - 1, skipped=after.skipped + 1),
         changes=(*plan.changes, hold_back(waiting, by.now, reason)),
         amended=(Amendment(schedule.id, waiting.run_at, "skipped", reason),),
     )

@@ -118,7 +118,8 @@ class Book:
         self._ledger.append(row)
         if ahead is not None:
             self._changes += freed(ahead, self._moment.by.now)
-        self._busy = is_busy(ahead, self._moment.by.now)
+        if row.outcome == "run":
+            self._busy = is_busy(ahead, self._moment.by.now)
 
     def decide(self, late: Late) -> bool:
         """Let it run, or not, as catch-up and overlap have it; false if the schedule is at its end before it."""

@@ -89,15 +89,13 @@ class Materialiser:
 
     async def step(self) -> float:
         """Decide about what is due; how long until there is more."""
-        now = self._clock.now_ms()
-        self._notice(now)
+        now = self._notice()
         self._look = now, self._clock.monotonic_ms()
         try:
             due = await self._database.near.read(lambda tx: schedules.due(tx, now, SCHEDULES_MAX))
             done = await self._settle(due, now) if due else 0
             upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now))
-            ended = self._clock.now_ms()
-            self._notice(ended)
+            ended = self._notice()
         except StoreFull:
             return FULL_REST_MS
         finally:
@@ -109,22 +107,24 @@ class Materialiser:
             return LOOK_AT_LEAST_MS
         return min(max(upcoming - ended, 1), LOOK_AT_LEAST_MS)
 
-    def _notice(self, now: int) -> None:
-        """Whether times up to now may have passed unseen.
+    def _notice(self) -> int:
+        """The time, after a look at whether times up to now may have passed unseen.
 
         Nobody has looked for so long, or the clock was set forward; that a look takes long is no such thing. Times
         that a clock set back brings once more are seen as they come.
         """
+        now, look = self._clock.now_ms(), self._look
         self.gap_until = min(self.gap_until, now)
         began_at, took_ms = self._seen_at, 0.0
-        if self._look is not None:
-            began_at, took_ms = self._look[0], self._clock.monotonic_ms() - self._look[1]
+        if look is not None:
+            began_at, took_ms = look[0], self._clock.monotonic_ms() - look[1]
         unseen_ms = now - began_at - took_ms
         if unseen_ms > self._missed_after_ms:
             log.warning("schedules_unseen", for_ms=int(unseen_ms))
             self.gap_until = self._seen_at = now
-            if self._look is not None:
+            if look is not None:
                 self._look = now, self._clock.monotonic_ms()
+        return now
 
     async def _settle(self, due: Sequence[Seen], now: int) -> int:
         """Plan and write, so many rows at once; how many schedules moved on."""
@@ -133,7 +133,7 @@ class Materialiser:
         for place, seen in enumerate(due):
             if place % PLANS_PER_TURN == PLANS_PER_TURN - 1:
                 await self._clock.sleep_ms(0)
-            plan = settle(seen.schedule, seen.tasks, self.moment(now, int(seen.schedule.id[-2:], 16)))
+            plan = settle(seen.schedule, seen.tasks, self._moment(now, int(seen.schedule.id[-2:], 16)))
             if plan is None:
                 continue
             plans.append(plan)
@@ -166,7 +166,10 @@ class Materialiser:
             log.warning("fires_missed", schedule=wire("sch", plan.before.id), times=idle)
 
     def moment(self, now: int, partition: int) -> Moment:
-        """Now, as a decision sees it."""
-        self._notice(now)
+        """Now, as a decision of somebody else sees it."""
+        self._notice()
+        return self._moment(now, partition)
+
+    def _moment(self, now: int, partition: int) -> Moment:
         by = self._decider.recorder(now, partition)
         return Moment(by, self._decider.ids, self.gap_until, self._missed_after_ms, self._missed_rows_max)

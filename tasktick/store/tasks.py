@@ -230,6 +230,9 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
         if one.before.state != one.after.state:
             deltas.moved(one.after.tenant, one.before.state, one.after.state)
     ended = [one.after for one in ordered if one.after.state in TERMINAL]
+    gone = [one.after.id for one in ordered if one.before.state is State.BLOCKED and one.after.state in TERMINAL]
+    if gone:
+        await waiting.leave(tx, gone)
     if ended:
         await waiting.let_go(tx, [one.id for one in ended], ended[0].updated_at, deltas)
     await deltas.write(tx)

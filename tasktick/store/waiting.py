@@ -31,3 +31,9 @@ async def let_go(tx: Transaction, ended: Sequence[str], now: int, deltas: Deltas
             deltas.moved(one.due.tenant, State.BLOCKED, state)
     await tx.run("waiters_line_free", ids=ended)
     return {one.holder_id: one.due for one in waiters}
+
+
+async def leave(tx: Transaction, gone: Sequence[str]) -> None:
+    """These waited, and do not any more: whoever comes next must not overlap the one that they waited for."""
+    await tx.run("waiters_leave", ids=gone)
+    await tx.run("waiters_leave_ahead", ids=gone)

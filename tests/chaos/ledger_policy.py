@@ -1,17 +1,19 @@
 """Which outcome a time may have: catch-up after an absence, overlap with the fire before it, pauses. Pure."""
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator
 from itertools import groupby
 
 from tests.chaos.ledger_story import MISSED, RUN, SKIPPED, Absence, Book, Edition, Entry, Fire, LedgerStory
-from tests.chaos.nominal import times
+from tests.chaos.nominal import DAY_MS, times
 from tests.chaos.verdict import Violation
 
 # Decided by what had happened to the task before its schedule looked at it.
 BY_TASK = frozenset({"cancelled", "expired"})
 # Taken back after it was let run: it waited for the one before it.
 TAKEN_BACK = frozenset({"paused", "deleted"})
+LATELY = 4
 
 
 def outcomes(story: LedgerStory, book: Book) -> Iterator[Violation]:
@@ -39,13 +41,18 @@ def _decision(
     early = [
         entry
         for entry in batch
-        if entry.nominal_at > entry.decided_at + story.slack_ms and entry.reason not in BY_TASK
+        if entry.nominal_at > _latest_wall(story, entry) + story.slack_ms and entry.reason not in BY_TASK
     ]
     if early:
         yield Violation("decided_early", f"{name}: {early[0]}")
     kinds = [_fault_of(story, edition, backlog) for backlog in _readings(story, batch, held)]
     if None not in kinds:
         yield Violation(str(kinds[0]), f"{name}: {edition}: {[_short(one) for one in batch[:4]]} … {batch[-1]}")
+
+
+def _latest_wall(story: LedgerStory, entry: Entry) -> int:
+    """The latest that the clock had read when it was decided: what has begun is written down, wherever it is set to."""
+    return max((story.latest_wall(true) for true in story.trues(entry.decided_at)), default=entry.decided_at)
 
 
 def _readings(story: LedgerStory, batch: list[Entry], held: dict[str, Fire]) -> list[list[Entry]]:
@@ -65,7 +72,7 @@ def _readings(story: LedgerStory, batch: list[Entry], held: dict[str, Fire]) -> 
 def _fault_of(story: LedgerStory, edition: Edition, backlog: list[Entry]) -> str | None:
     if not backlog:
         return None
-    as_policy = _as_policy(edition, backlog, story.missed_after_ms)
+    as_policy = any(_as_policy(edition, backlog, until, story.missed_after_ms) for until in _ends(edition, backlog))
     if _must_catch_up(story, edition, backlog[0]) and not as_policy:
         return "catch_up_ignored"
     all_ran = all(_let_run(entry, edition) for entry in backlog)
@@ -85,11 +92,15 @@ def _let_run(entry: Entry, edition: Edition) -> bool:
     return entry.reason is None or (entry.reason == "buffered" and edition.overlap == "buffer_one")
 
 
-def _as_policy(edition: Edition, backlog: list[Entry], missed_after_ms: int) -> bool:
-    now, oldest, last = backlog[0].decided_at, backlog[0].nominal_at, backlog[-1].last_at
-    until = last if edition.jitter_ms else max(now, last)
-    if edition.end_at is not None:
-        until = min(until, edition.end_at)
+def _ends(edition: Edition, backlog: list[Entry]) -> list[int]:
+    """Up to when there was something to decide: the last time may not have been due, if its start is spread."""
+    until = backlog[0].decided_at if edition.end_at is None else min(backlog[0].decided_at, edition.end_at)
+    last = times(edition.timing, max(backlog[0].nominal_at, until - DAY_MS) - 1, until)[-1:]
+    return [until, *(last[0] - 1 for _ in last if edition.jitter_ms)]
+
+
+def _as_policy(edition: Edition, backlog: list[Entry], until: int, missed_after_ms: int) -> bool:
+    now, oldest = backlog[0].decided_at, backlog[0].nominal_at
     late = times(edition.timing, oldest - 1, until)
     within = 0 if edition.window_ms is None else bisect_left(late, now - edition.window_ms)
     end = len(late)
@@ -146,15 +157,16 @@ def _covers(story: LedgerStory, absence: Absence, nominal_at: int, true: int) ->
 def _overlap(
     story: LedgerStory, book: Book, editions: dict[int, Edition], held: dict[str, Fire]
 ) -> Iterator[Violation]:
-    """What was skipped or waited did so for a fire that was on its way."""
-    before: Entry | None = None
+    """What was skipped or waited did so for a fire that was on its way, or for one that waited for it then."""
+    # Several: one that waited may have been cancelled while what it waited for went on.
+    lately: deque[Entry] = deque(maxlen=LATELY)
     for entry in book.entries:
         if entry.word in {"skipped(overlap)", "run(buffered)"} and entry.version in editions:
             allowed = editions[entry.version].overlap != "allow"
-            if not allowed or before is None or not _on_its_way(story, before, entry, held):
-                yield Violation("overlap_unjustified", f"{book.schedule_id}: {entry} after {before}")
-        if entry.outcome == RUN or (entry.outcome == SKIPPED and entry.reason in TAKEN_BACK and before is not None):
-            before = entry if entry.outcome == RUN or entry.times == 1 else before
+            if not allowed or not any(_on_its_way(story, one, entry, held) for one in lately):
+                yield Violation("overlap_unjustified", f"{book.schedule_id}: {entry} after {list(lately)}")
+        if entry.outcome == RUN or (entry.reason in TAKEN_BACK and not editions[entry.version].paused):
+            lately.append(entry)
 
 
 def _on_its_way(story: LedgerStory, before: Entry, entry: Entry, held: dict[str, Fire]) -> bool:
@@ -163,7 +175,7 @@ def _on_its_way(story: LedgerStory, before: Entry, entry: Entry, held: dict[str,
     fire = held.get(before.task_id or "")
     if fire is None or fire.completed_at is None:
         return fire is not None
-    return story.may_precede(entry.decided_at, fire.completed_at)
+    return story.may_precede(entry.decided_at, fire.completed_at + story.commit_ms)
 
 
 def _claims(story: LedgerStory, book: Book, editions: dict[int, Edition], held: dict[str, Fire]) -> Iterator[Violation]:

@@ -124,6 +124,8 @@ class LedgerStory(msgspec.Struct, frozen=True, kw_only=True):
     ended_true: int
     missed_after_ms: int = 60_000
     slack_ms: int = 3_000
+    commit_ms: int = 0
+    """How long after it was known an end may have become durable."""
     settled: bool = True
     """Whether a process was there in the end, with nothing left to do."""
 

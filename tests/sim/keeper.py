@@ -55,7 +55,7 @@ class Keeper:
             await self.create(node)
             return "create"
         name = random.choice(kept)
-        action = random.choice(("edit", "edit", "pause", "pause_until", "resume", "resume", "cancel", "delete"))
+        action = random.choice(("edit", "edit", "pause", "pause_until", "resume", "resume", "cancel", "cancel_waiting", "delete"))
         match action:
             case "edit":
                 await self.edit(node, name)
@@ -63,8 +63,8 @@ class Keeper:
                 await self.pause(node, name, random.choice(PAUSES_MS) if action == "pause_until" else None)
             case "resume":
                 await self.resume(node, name)
-            case "cancel":
-                await self.cancel_ahead(node, name)
+            case "cancel" | "cancel_waiting":
+                await self.cancel(node, name, ahead=action == "cancel")
             case _:
                 if random.random() < 0.2:
                     await self.delete(node, name)
@@ -137,17 +137,18 @@ class Keeper:
 
         await self._change(node, name, operation)
 
-    async def cancel_ahead(self, node: Node, name: str) -> None:
-        """Cancel the fire ahead, as a client that knows its id may."""
+    async def cancel(self, node: Node, name: str, *, ahead: bool) -> None:
+        """Cancel the fire ahead, or the one that waits, as a client that knows its id may."""
         now = node.world.clock.now_ms()
 
         async def operation(tx: Transaction) -> TaskState | None:
             seen = await schedules.find(tx, TENANT, f"sch_{name}")
-            ahead = seen.tasks.get(seen.schedule.next_id or "")
-            if ahead is None:
+            row = seen.schedule
+            task = seen.tasks.get((row.next_id if ahead else row.buffered_id) or "")
+            if task is None:
                 return None
             try:
-                change = ACTIONS["cancel"](ahead, now)
+                change = ACTIONS["cancel"](task, now)
             except IllegalTransition:
                 return None
             await tasks.change(tx, [change])

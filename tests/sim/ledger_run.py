@@ -276,6 +276,7 @@ class LedgerPlay:
             deaths=self.deaths,
             ended_true=self.true,
             missed_after_ms=MISSED_AFTER_MS,
+            commit_ms=80_000 if "disk_full" in self.features else 15_000,
         )
 
 
