@@ -125,6 +125,12 @@ class Keeper:
 
         await self._change(node, name, operation)
 
+    async def hold(self, node: Node, name: str) -> None:
+        """Pause it for good: a pause that would end by itself is ended first."""
+        if self.editions[name][-1].paused_until is not None:
+            await self.resume(node, name)
+        await self.pause(node, name, None)
+
     async def delete(self, node: Node, name: str) -> None:
         """Remove it; its ledger stays."""
 

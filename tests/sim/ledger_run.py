@@ -244,7 +244,7 @@ class LedgerPlay:
             stuck = raw.execute("SELECT id, look_at FROM schedules WHERE look_at < ?", (late,)).fetchall()
             faults = [f"stuck: {one} is looked at no more, and it is {late}" for one in stuck]
             for name in self.keeper.kept():
-                await self.keeper.pause(node, name, None)
+                await self.keeper.hold(node, name)
             give_up = self.loop.time() + SETTLED_WITHIN_S
             while raw.execute("SELECT count(*) FROM tasks WHERE state < 10").fetchone()[0]:
                 if self.loop.time() > give_up:
