@@ -88,12 +88,16 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
 def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
     """The schedule as it is wanted, from now on. What is due must have been settled before.
 
-    Where its times change, times up to now are the old rule's, and are decided by it: the new one begins after them,
-    and never before the last time that is decided. One that had come to its end begins again now.
+    Where its times change, times up to now are the old rule's: the new one begins after them, and never before the
+    last time that is decided. So does one that was at its end: times that it did not have are not made up for.
     """
     now = moment.by.now
-    new_times = (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at)
-    plan = _close(schedule, tasks, moment) if new_times else take_back(schedule, tasks, moment.by)
+    bounds = (wanted.rule, wanted.start_at, wanted.end_at) != (schedule.rule, schedule.start_at, schedule.end_at)
+    first = first_fire(schedule) if bounds else None
+    if first is not None and first.nominal_at <= now:
+        plan = _written_down(schedule, first, tasks, moment)
+    else:
+        plan = take_back(schedule, tasks, moment.by)
     done = plan.after
     after = msgspec.structs.replace(
         wanted,
@@ -102,33 +106,27 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
         updated_at=now,
         tzdata=moment.by.tzdata,
     )
-    if new_times or schedule.ended:
+    if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at) or first_fire(done) is None:
         cursor = cursor_at(wanted.rule, max(done.cursor_at, now))
         after = msgspec.structs.replace(after, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
     return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
 
-def _close(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
-    """Nothing up to now is left undecided: of a pause, or because its spread puts the start of a fire later."""
-    now = moment.by.now
+def _written_down(schedule: Schedule, first: Fire, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
+    """Times up to now decided by the rule that they are of: a pause has skipped them, a spread only put one off."""
     book = Book(schedule, tasks, moment)
     ahead = tasks.get(schedule.next_id or "")
-    if ahead is not None and is_started(ahead):
+    if schedule.paused:
+        backlog = _backlog(schedule, first, moment.by.now)
+        for late in none_runs(backlog, moment.missed_rows_max) if backlog is not None else ():
+            book.enter(late, "skipped", "paused")
+    elif ahead is None or is_started(ahead) or ahead.due_at != schedule.next_due_at:
         book.write_down(ahead)
     else:
         book.waiting = ahead
-    first = first_fire(book.schedule)
-    until = now if schedule.end_at is None else min(now, schedule.end_at)
-    if first is not None and first.nominal_at <= until:
-        backlog = Backlog(schedule.rule, first, until)
-        if schedule.paused:
-            for late in none_runs(backlog, moment.missed_rows_max):
-                book.enter(late, "skipped", "paused")
-        else:
-            for late in all_run(backlog, RUNS_AT_ONCE_MAX):
-                if not book.decide(late):
-                    break
-    return book.plan()
+        book.decide(Late(first, runs=True))
+    plan = book.plan()
+    return msgspec.structs.replace(plan, after=without_ahead(plan.after))
 
 
 _PROGRESS = (

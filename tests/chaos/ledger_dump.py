@@ -1,7 +1,7 @@
 """Reads the books of schedules from a store, by SQL and nobody's code but SQLite's."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ FIRES = """
 """
 
 
-def books(connection: Any, editions: Mapping[str, list[Edition]]) -> list[Book]:
+def books(connection: Any, editions: Mapping[str, list[Edition]], triggered: Set[str] = frozenset()) -> list[Book]:
     """Every schedule that was asked for, as the store has it; versions that nobody asked for are pauses that ended."""
     entries: dict[str, list[Entry]] = defaultdict(list)
     for row in connection.execute(ENTRIES):
@@ -45,7 +45,7 @@ def books(connection: Any, editions: Mapping[str, list[Edition]]) -> list[Book]:
         )
     fires: dict[str, list[Fire]] = defaultdict(list)
     for row in connection.execute(FIRES):
-        fires[row[0]].append(_fire(*row[1:]))
+        fires[row[0]].append(msgspec.structs.replace(_fire(*row[1:]), triggered=row[1] in triggered))
     rows = {row[0]: row[1:] for row in connection.execute(SCHEDULES)}
     return [_book(name, found, entries[name], fires[name], rows.get(name)) for name, found in sorted(editions.items())]
 

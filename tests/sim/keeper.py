@@ -12,9 +12,10 @@ from tasktick.model.change import ACTIONS
 from tasktick.model.ids import IdMaker
 from tasktick.model.retry import RetryPolicy
 from tasktick.model.schedule import Plan, Schedule, pause, stand_still
+from tasktick.model.state import State
 from tasktick.model.task import Payload, Target, TaskState
 from tasktick.node import Node
-from tasktick.scheduler.book import Moment
+from tasktick.scheduler.book import Moment, new_fire
 from tasktick.scheduler.plan import begin, edit, resume, settle
 from tasktick.store import schedules, tasks
 from tasktick.store.protocol import Transaction
@@ -40,6 +41,7 @@ class Keeper:
         self._ids = ids
         self._disk = disk
         self.editions: dict[str, list[Edition]] = {}
+        self.triggered: set[str] = set()
 
     def _note(self, schedule_id: str, edition: Edition) -> None:
         self.editions.setdefault(schedule_id, []).append(edition)
@@ -55,7 +57,7 @@ class Keeper:
             await self.create(node)
             return "create"
         name = random.choice(kept)
-        action = random.choice(("edit", "edit", "pause", "pause_until", "resume", "resume", "cancel", "cancel_waiting", "delete"))
+        action = random.choice(("edit", "edit", "pause", "pause_until", "resume", "resume", "cancel", "cancel_waiting", "trigger", "delete"))
         match action:
             case "edit":
                 await self.edit(node, name)
@@ -65,6 +67,8 @@ class Keeper:
                 await self.resume(node, name)
             case "cancel" | "cancel_waiting":
                 await self.cancel(node, name, ahead=action == "cancel")
+            case "trigger":
+                await self.trigger(node, name)
             case _:
                 if random.random() < 0.2:
                     await self.delete(node, name)
@@ -163,6 +167,23 @@ class Keeper:
         after = await node.world.database.write(operation)
         if after is not None:
             node.written([after])
+
+    async def trigger(self, node: Node, name: str) -> None:
+        """A fire by hand, outside the ledger."""
+        now = node.world.clock.now_ms()
+
+        async def operation(tx: Transaction) -> TaskState:
+            seen = await schedules.find(tx, TENANT, f"sch_{name}")
+            moment = node.materialiser.moment(now, int(name[-2:], 16))
+            fire = new_fire(seen.schedule, now, now, State.SCHEDULED, moment)
+            await schedules.trigger(tx, fire, None)
+            # Noted whether or not it comes to be: nothing follows from one that is not there.
+            self.triggered.add(fire.state.id)
+            return fire.state
+
+        state = await node.world.database.write(operation)
+        if self._random.random() < 0.7:
+            node.written([state])
 
     def _edition(self, name: str, schedule: Schedule, moment: Moment, **changed: object) -> Edition:
         """What the schedule will be, told from what it is: a pause that ended by itself is seen here."""

@@ -260,7 +260,7 @@ class LedgerPlay:
     def _story(self) -> LedgerStory:
         raw = raw_connection(self.path, read_only=True)
         try:
-            found = books(raw, self.keeper.editions)
+            found = books(raw, self.keeper.editions, self.keeper.triggered)
         finally:
             raw.close()
         arrivals = []
