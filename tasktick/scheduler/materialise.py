@@ -122,8 +122,12 @@ class Materialiser:
         if unseen_ms > self._missed_after_ms:
             log.warning("schedules_unseen", for_ms=int(unseen_ms))
             self.gap_until = self._seen_at = now
-            if look is not None:
-                self._look = now, self._clock.monotonic_ms()
+        elif unseen_ms < 0:
+            self._seen_at = min(self._seen_at, now)
+        else:
+            return now
+        if look is not None:
+            self._look = now, self._clock.monotonic_ms()
         return now
 
     async def _settle(self, due: Sequence[Seen], now: int) -> int:

@@ -59,11 +59,15 @@ class Era(msgspec.Struct, frozen=True):
 
 def eras(book: Book) -> list[Era]:
     """Times up to an edit are the old rule's, and nothing decided is decided again by the new one."""
-    groups = [list(group) for _, group in groupby(book.editions, lambda one: (one.timing, one.start_at))]
+    groups: list[list[Edition]] = []
     cuts: list[int] = []
-    for group in groups:
-        decided = [entry.last_at for entry in book.entries if entry.version < group[0].version]
-        cuts.append(max([group[0].at, *decided, *cuts]))
+    for edition in book.editions:
+        decided = max([_decided(book, edition.version), *cuts])
+        if groups and not _begins(groups[-1][-1], edition, decided):
+            groups[-1].append(edition)
+            continue
+        groups.append([edition])
+        cuts.append(max(edition.at, decided))
     found = []
     for place, group in enumerate(groups):
         last = place + 1 == len(groups)
@@ -71,6 +75,19 @@ def eras(book: Book) -> list[Era]:
         mine = [entry for entry in book.entries if entry.version in versions]
         found.append(Era(group[-1], mine, cuts[place], None if last else cuts[place + 1]))
     return found
+
+
+def _begins(before: Edition, edition: Edition, decided: int) -> bool:
+    """Whether an edit gives a schedule other times, or times again after it had none left."""
+    if (before.timing, before.start_at) != (edition.timing, edition.start_at):
+        return True
+    edited = (before.paused, before.deleted) == (edition.paused, edition.deleted)
+    return edited and before.end_at is not None and not _times(before, decided, before.end_at)
+
+
+def _decided(book: Book, version: int) -> int:
+    """The last time that was decided before this version."""
+    return max((entry.last_at for entry in book.entries if entry.version < version), default=0)
 
 
 def coverage(story: LedgerStory, book: Book) -> Iterator[Violation]:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import groupby
 
-from tests.chaos.ledger_story import MISSED, RUN, SKIPPED, Absence, Book, Edition, Entry, Fire, LedgerStory
+from tests.chaos.ledger_story import MISSED, ORDER_SLACK_MS, RUN, SKIPPED, Absence, Book, Edition, Entry, Fire, LedgerStory
 from tests.chaos.nominal import DAY_MS, times
 from tests.chaos.verdict import Violation
 
@@ -61,12 +61,11 @@ def _readings(story: LedgerStory, batch: list[Entry], held: dict[str, Fire]) -> 
     if first.outcome == SKIPPED and first.reason in BY_TASK:
         return [rest]
     fire = held.get(first.task_id or "")
-    if first.outcome != RUN or fire is None or fire.picked_at is None:
-        # An attempt that could not be begun leaves no trace of when it was claimed.
-        return [batch, rest] if first.outcome == RUN else [batch]
-    if not story.may_precede(first.decided_at, fire.picked_at):
-        return [rest]
-    return [batch, rest] if story.may_precede(fire.picked_at, first.decided_at) else [batch]
+    if first.outcome != RUN or fire is None:
+        return [batch]
+    begun = fire.picked_at is not None and not story.may_precede(first.decided_at, fire.picked_at)
+    # A claim that was given back leaves no trace: it may have begun then.
+    return [rest] if begun else [batch, rest]
 
 
 def _fault_of(story: LedgerStory, edition: Edition, backlog: list[Entry]) -> str | None:
@@ -175,7 +174,7 @@ def _on_its_way(story: LedgerStory, before: Entry, entry: Entry, held: dict[str,
     fire = held.get(before.task_id or "")
     if fire is None or fire.completed_at is None:
         return fire is not None
-    return story.may_precede(entry.decided_at, fire.completed_at + story.commit_ms)
+    return story.may_precede(entry.decided_at, fire.completed_at, ORDER_SLACK_MS + story.commit_ms)
 
 
 def _claims(story: LedgerStory, book: Book, editions: dict[int, Edition], held: dict[str, Fire]) -> Iterator[Violation]:

@@ -141,12 +141,12 @@ class LedgerStory(msgspec.Struct, frozen=True, kw_only=True):
             if begin - self.slack_ms <= wall - offset <= end + self.slack_ms:
                 yield wall - offset
 
-    def may_precede(self, first_wall: int, second_wall: int) -> bool:
+    def may_precede(self, first_wall: int, second_wall: int, slack_ms: int = ORDER_SLACK_MS) -> bool:
         """Whether one reading may have come before another, or about with it."""
         firsts, seconds = list(self.trues(first_wall)), list(self.trues(second_wall))
         if not firsts or not seconds:
             return True
-        return min(firsts) <= max(seconds) + ORDER_SLACK_MS
+        return min(firsts) <= max(seconds) + slack_ms
 
     def latest_wall(self, true: int) -> int:
         """The latest that the daemon's clock had read by then: what was due once may start, wherever it is set to."""
