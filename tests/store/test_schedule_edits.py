@@ -65,7 +65,10 @@ async def test_an_edit_of_what_a_put_off_fire_sends_is_sent_by_it(calendar: Cale
 @pytest.mark.parametrize("bound", ["max_fires", "end_at"])
 async def test_a_schedule_that_had_ended_goes_on_from_now(calendar: Calendar, bound: str) -> None:
     begun = calendar.world.now
-    name = await calendar.create(**({"max_fires": 1} if bound == "max_fires" else {"end_at": begun + MINUTE_MS}))
+    if bound == "max_fires":
+        name = await calendar.create(max_fires=1)
+    else:
+        name = await calendar.create(end_at=begun + MINUTE_MS)
     await calendar.fire(name)
     calendar.world.now = begun + HOUR_MS
     wanted = replaced(await calendar.row(name), max_fires=None, end_at=None)
