@@ -156,7 +156,8 @@ class Book:
                 reason=reason,
                 task_id=task_id,
                 collapsed=fire.collapsed,
-                missed=late.missed,
+                # Only what runs stands for others.
+                missed=late.missed if outcome == "run" else 0,
                 until_at=late.until_at,
                 times=late.times,
             )

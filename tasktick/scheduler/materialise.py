@@ -80,6 +80,8 @@ class Materialiser:
         # Times up to here may have passed unseen.
         self.gap_until = clock.now_ms()
         self._seen_at = self.gap_until
+        # When the look that is under way began, by both clocks.
+        self._look: tuple[int, float] | None = None
 
     async def start(self) -> None:
         """Decide about all that came due before this start: nobody claims a fire that catch-up will drop.
@@ -90,22 +92,18 @@ class Materialiser:
         await self._database.write(lambda tx: schedules.outdate(tx, now, zones.version()), Lane.UPKEEP)
         try:
             while await self._round(now):
-                self._seen_at = self._clock.now_ms()
+                pass
         except StoreFull:
             log.warning("schedules_wait_for_disk")
 
     async def step(self) -> float:
         """Decide about what is due; how long until there is more."""
         now = self._clock.now_ms()
-        if now - self._seen_at > self._missed_after_ms:
-            self.gap_until = now
-            log.warning("schedules_unseen", for_ms=now - self._seen_at)
         try:
             done = await self._round(now)
             upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now))
         except StoreFull:
             return FULL_REST_MS
-        self._seen_at = self._clock.now_ms()
         if done is not None:
             return 0 if done else STALE_REST_MS
         if upcoming is None:
@@ -114,8 +112,39 @@ class Materialiser:
 
     async def _round(self, until: int) -> int | None:
         """Decide about some of what was due by then; how many schedules moved on, None if nothing was due."""
-        due = await self._database.near.read(lambda tx: schedules.due(tx, until, SCHEDULES_MAX))
-        return await self._settle(due, self._clock.now_ms()) if due else None
+        now = self._notice()
+        self._look = now, self._clock.monotonic_ms()
+        try:
+            due = await self._database.near.read(lambda tx: schedules.due(tx, until, SCHEDULES_MAX))
+            done = await self._settle(due, now) if due else None
+            ended = self._notice()
+        finally:
+            self._look = None
+        self._seen_at = ended
+        return done
+
+    def _notice(self) -> int:
+        """The time, after a look at whether times up to now may have passed unseen.
+
+        Nobody has looked for so long, or the clock was set forward; that a look takes long is no such thing. Times
+        that a clock set back brings once more are seen as they come.
+        """
+        now, look = self._clock.now_ms(), self._look
+        self.gap_until = min(self.gap_until, now)
+        began_at, took_ms = self._seen_at, 0.0
+        if look is not None:
+            began_at, took_ms = look[0], self._clock.monotonic_ms() - look[1]
+        unseen_ms = now - began_at - took_ms
+        if unseen_ms > self._missed_after_ms:
+            log.warning("schedules_unseen", for_ms=int(unseen_ms))
+            self.gap_until = self._seen_at = now
+        elif unseen_ms < 0:
+            self._seen_at = min(self._seen_at, now)
+        else:
+            return now
+        if look is not None:
+            self._look = now, self._clock.monotonic_ms()
+        return now
 
     async def _settle(self, due: Sequence[Seen], now: int) -> int:
         """Plan and write, so many rows at once; how many schedules moved on."""
@@ -127,7 +156,7 @@ class Materialiser:
                 await self._clock.sleep_ms(0)
             schedule = seen.schedule
             try:
-                plan = settle(schedule, seen.tasks, self.moment(now, partition_of(schedule.id)))
+                plan = settle(schedule, seen.tasks, self._moment(now, partition_of(schedule.id)))
             except Exception as error:  # noqa: BLE001 - one schedule at fault must not stop all the others
                 failed[schedule.id] = error
                 continue
@@ -188,8 +217,13 @@ class Materialiser:
             log.warning("fires_missed", schedule=wire("sch", plan.before.id), times=idle)
 
     def moment(self, now: int, partition: int, ids: IdMaker | None = None) -> Moment:
-        """Now, as a decision sees it; ids of another maker are for who decides in another thread."""
+        """Now, as a decision of somebody else sees it; with ids of another maker, if that is in another thread.
+
+        Whoever decides first after a gap sees it, and that need not be this loop.
+        """
+        self._notice()
+        return self._moment(now, partition, ids)
+
+    def _moment(self, now: int, partition: int, ids: IdMaker | None = None) -> Moment:
         by = self._decider.recorder(now, partition)
-        # Whoever decides first after a gap sees it, and that need not be this loop.
-        gap_until = now if now - self._seen_at > self._missed_after_ms else self.gap_until
-        return Moment(by, ids or self._decider.ids, gap_until, self._missed_after_ms, self._missed_rows_max)
+        return Moment(by, ids or self._decider.ids, self.gap_until, self._missed_after_ms, self._missed_rows_max)

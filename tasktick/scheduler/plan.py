@@ -90,7 +90,7 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
     """The schedule as it is wanted, from now on. What is due must have been settled before.
 
     Where its times change, times up to now are the old rule's: the new one begins after them, and never before the
-    last time that is decided.
+    last time that is decided. So does one that was at its end: times that it did not have are not made up for.
     """
     now = moment.by.now
     bounds = (wanted.rule, wanted.start_at, wanted.end_at) != (schedule.rule, schedule.start_at, schedule.end_at)

@@ -8,9 +8,8 @@ import pytest
 from tasktick.metrics import Metrics
 from tasktick.model.schedule import LedgerRow, Schedule
 from tasktick.model.task import Due, TaskState
-from tasktick.scheduler import materialise
+from tasktick.scheduler import materialise, plan
 from tasktick.scheduler.materialise import FAILED_REST_MS, Decider, Materialiser
-from tasktick.scheduler.plan import settle
 from tasktick.store.schedules import Term
 from tests.store.calendar import MINUTE_MS, Calendar
 from tests.store.world import HOUR_MS, NODE, World
@@ -86,6 +85,7 @@ async def test_a_schedule_that_cannot_be_planned_holds_up_no_other(
     calendar: Calendar, materialiser: Materialiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_fault, other = [await calendar.create() for _ in range(2)]
+    settle = plan.settle
 
     def settle_or_fail(schedule: Schedule, *rest: object) -> object:
         if schedule.id == at_fault:
