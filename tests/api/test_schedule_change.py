@@ -64,7 +64,7 @@ async def test_a_cron_takes_the_place_of_an_interval(served: Served) -> None:
     [
         ({"key": "other"}, {"/key"}),
         ({"task": None}, {"/task"}),
-        ({"every": "nonsense"}, {"/every", "/cron"}),
+        ({"every": "nonsense"}, {"/every"}),
         ({"task": {"target": {"url": "nonsense"}}}, {"/task/target/url"}),
         ({"spec": []}, {"/spec"}),
         ({"calendars": ["x"]}, {"/calendars"}),
