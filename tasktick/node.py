@@ -140,7 +140,7 @@ class Node:
             database,
             self._decider(world.ids),
             metrics,
-            written=self.intake.written,
+            intake=self.intake,
             missed_after_ms=config.scheduler.missed_after_ms,
             missed_rows_max=config.scheduler.missed_rows_max,
         )

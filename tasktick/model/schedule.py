@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from tasktick.model.change import Change, hold_back
+from tasktick.model.change import Change, hold_back, let_run
 from tasktick.model.state import State
 from tasktick.model.task import TaskDetail, TaskState
 
@@ -219,7 +219,7 @@ def take_back(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder) 
         withdrawn = () if ahead is None else (ahead,)
         return Plan(schedule, without_ahead(schedule), seen, withdrawn=withdrawn)
     after, row = decide_started(schedule, ahead, by)
-    return Plan(schedule, without_ahead(after), seen, ledger=(row,))
+    return Plan(schedule, without_ahead(after), seen, changes=freed(ahead, by.now), ledger=(row,))
 
 
 def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder, reason: str) -> Plan:
@@ -232,7 +232,7 @@ def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder
     return msgspec.structs.replace(
         plan,
         after=msgspec.structs.replace(after, fired=after.fired - 1, skipped=after.skipped + 1),
-        changes=(hold_back(waiting, by.now, reason),),
+        changes=(*plan.changes, hold_back(waiting, by.now, reason)),
         amended=(Amendment(schedule.id, waiting.run_at, "skipped", reason),),
     )
 
@@ -252,6 +252,12 @@ def pause(
         updated_at=by.now,
     )
     return msgspec.structs.replace(plan, after=after)
+
+
+def freed(ahead: TaskState, now: int) -> tuple[Change, ...]:
+    """A fire that is held or was moved by hand: once it is decided, nothing but that stands in its way."""
+    is_held = ahead.decide_by is not None and ahead.state in (State.SCHEDULED, State.PAUSED)
+    return (let_run(ahead, now),) if is_held else ()
 
 
 def decide_started(schedule: Schedule, ahead: TaskState | None, by: Recorder) -> tuple[Schedule, LedgerRow]:

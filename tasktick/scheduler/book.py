@@ -18,8 +18,8 @@ from tasktick.model.schedule import (
     Recorder,
     Schedule,
     decide_started,
+    freed,
     is_busy,
-    is_started,
 )
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import TaskDetail, TaskState
@@ -116,8 +116,8 @@ class Book:
         """The fire ahead has begun, or was moved by hand: it runs, or ran."""
         self.schedule, row = decide_started(self.schedule, ahead, self._moment.by)
         self._ledger.append(row)
-        if ahead is not None and not is_started(ahead):
-            self._changes.append(let_run(ahead, self._moment.by.now))
+        if ahead is not None:
+            self._changes += freed(ahead, self._moment.by.now)
         self._busy = is_busy(ahead, self._moment.by.now)
 
     def decide(self, late: Late) -> bool:

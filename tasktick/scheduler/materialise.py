@@ -7,7 +7,7 @@ merely late, nothing is dropped.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -17,8 +17,10 @@ from tasktick.errors import StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker, wire
 from tasktick.model.schedule import Plan, Recorder
-from tasktick.model.task import TaskState
+from tasktick.model.state import State
+from tasktick.model.task import due_of
 from tasktick.scheduler.book import Moment
+from tasktick.scheduler.intake import Intake
 from tasktick.scheduler.plan import settle
 from tasktick.store import schedules
 from tasktick.store.protocol import Database, Lane
@@ -60,7 +62,7 @@ class Materialiser:
         decider: Decider,
         metrics: Metrics,
         *,
-        written: Callable[[Sequence[TaskState]], None],
+        intake: Intake,
         missed_after_ms: int,
         missed_rows_max: int,
     ) -> None:
@@ -69,7 +71,7 @@ class Materialiser:
         self._database = database
         self._decider = decider
         self._metrics = metrics
-        self._written = written
+        self._intake = intake
         self._missed_after_ms = missed_after_ms
         self._missed_rows_max = missed_rows_max
         # Times up to here may have passed unseen.
@@ -104,17 +106,19 @@ class Materialiser:
 
     async def _settle(self, due: Sequence[Seen], now: int) -> int:
         """Plan and write, so many rows at once; how many schedules moved on."""
-        done = 0
+        done, rows = 0, 0
         plans: list[Plan] = []
         for place, seen in enumerate(due):
             if place % PLANS_PER_TURN == PLANS_PER_TURN - 1:
                 await self._clock.sleep_ms(0)
             plan = settle(seen.schedule, seen.tasks, self.moment(now, int(seen.schedule.id[-2:], 16)))
-            if plan is not None:
-                plans.append(plan)
-            if sum(one.rows for one in plans) >= ROWS_MAX:
+            if plan is None:
+                continue
+            plans.append(plan)
+            rows += plan.rows
+            if rows >= ROWS_MAX:
                 done += await self._write(plans)
-                plans = []
+                plans, rows = [], 0
         return done + await self._write(plans)
 
     async def _write(self, plans: list[Plan]) -> int:
@@ -129,7 +133,10 @@ class Materialiser:
         return len(fresh)
 
     def _report(self, plan: Plan) -> None:
-        self._written([*(change.after for change in plan.changes), *(fire.state for fire in plan.born)])
+        states = [*(change.after for change in plan.changes), *(fire.state for fire in plan.born)]
+        # Those that go may have their place in the queue already: they keep it.
+        self._intake.due([due_of(state) for state in states if state.state is State.SCHEDULED])
+        self._intake.written([state for state in states if state.state is not State.SCHEDULED])
         for row in plan.ledger:
             self._metrics.events[f"fire_{row.outcome}"] += row.times
         idle = sum(row.times for row in plan.ledger if row.outcome == "missed")

@@ -44,12 +44,13 @@ class Retention:
         try:
             finished = await self._writer.write(lambda tx: retention.remove_finished(tx, before, rows_max), Lane.UPKEEP)
             names = await self._writer.write(lambda tx: retention.remove_names(tx, now, rows_max), Lane.UPKEEP)
+            fires = await self._writer.write(lambda tx: retention.remove_ledger(tx, before, rows_max), Lane.UPKEEP)
             await self._writer.write(lambda tx: leases.forget_nodes(tx, before), Lane.UPKEEP)
         except StoreUnavailable:
             return IDLE_MS
-        if finished or names:
-            log.debug("retention_removed", tasks=finished, names=names)
-        return BETWEEN_BATCHES_MS if max(finished, names) >= rows_max else IDLE_MS
+        if finished or names or fires:
+            log.debug("retention_removed", tasks=finished, names=names, fires=fires)
+        return BETWEEN_BATCHES_MS if max(finished, names, fires) >= rows_max else IDLE_MS
 
     def _clock_is_doubtful(self) -> bool:
         """Whether the clock was lately set by so much that nobody can tell what is old."""

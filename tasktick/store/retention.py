@@ -1,6 +1,6 @@
 """What is old enough to go, removed in small batches so that nobody waits behind it."""
 
-from tasktick.store import names, tasks
+from tasktick.store import names, schedules, tasks
 from tasktick.store.protocol import Transaction
 from tasktick.store.rows import Finished
 
@@ -16,3 +16,8 @@ async def remove_finished(tx: Transaction, before: int, limit: int) -> int:
 async def remove_names(tx: Transaction, now: int, limit: int) -> int:
     """Remove some idempotency keys whose window has closed; how many."""
     return await names.purge(tx, now, limit)
+
+
+async def remove_ledger(tx: Transaction, before: int, limit: int) -> int:
+    """Remove some of the ledger that is as old and whose tasks are gone, and what schedules sent once; how many."""
+    return await schedules.purge(tx, before, limit)

@@ -1,7 +1,8 @@
 """Tenants: their limits, and the quota on unfinished tasks, which is checked where tasks become unfinished.
 
 A tenant without a row has no limits. The quota is read in the transaction that makes the tasks, off the counts
-that the same transactions keep, so that no two of them fill the same room.
+that the same transactions keep, so that no two of them fill the same room. Fires of schedules count, and are never
+refused: a nominal time is not to be lost to a full queue, and a schedule has one fire ahead.
 """
 
 from collections.abc import Iterable

@@ -2,8 +2,8 @@
 
 Arithmetic, nothing else: no clock, no asyncio, and no I/O but the zone data. `grammar` reads what was written,
 `cron` and `interval` step, `zones` knows the offsets, `fires` maps local readings to instants by the rule for
-gaps and repeated hours, `upcoming` lists, `describe` and `lint` say in English what a rule does and what it may
-not be meant to do.
+gaps and repeated hours, `policy` says which times of a backlog run and where in its spread a fire starts,
+`upcoming` lists, `describe` and `lint` say in English what a rule does and what it may not be meant to do.
 
 Invariants:
 

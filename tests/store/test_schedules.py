@@ -2,10 +2,10 @@
 
 import pytest
 
-from tasktick.model.schedule import CatchUp, Rule, pause
+from tasktick.model.schedule import CatchUp, Rule, pause, stand_still
 from tasktick.model.state import State
 from tasktick.scheduler.plan import edit, resume, settle
-from tasktick.store import schedules
+from tasktick.store import retention, schedules, tasks
 from tests.store.calendar import MINUTE_MS, Calendar, replaced
 from tests.store.world import HOUR_MS, TENANT, World
 
@@ -44,8 +44,6 @@ async def test_a_fire_sends_what_its_schedule_sends(calendar: Calendar) -> None:
     keys = [(claimed.payload_id, claimed.payload_version)]
 
     stored = await calendar.world.database.read(lambda tx: schedules.templates(tx, [name]))
-
-    from tasktick.store import tasks
 
     sent = await calendar.world.database.read(lambda tx: tasks.payloads(tx, keys))
     assert [one.payload for one in sent] == [stored[name]]
@@ -261,8 +259,6 @@ async def test_other_zone_data_moves_the_fire_ahead(calendar: Calendar) -> None:
 
 
 async def test_a_deleted_schedule_leaves_its_ledger_and_no_fire(calendar: Calendar) -> None:
-    from tasktick.model.schedule import stand_still
-
     name = await calendar.create()
     await calendar.fire(name)
 
@@ -275,3 +271,57 @@ async def test_a_deleted_schedule_leaves_its_ledger_and_no_fire(calendar: Calend
 
     assert await calendar.outcomes(name) == ["run"]
     assert await calendar.settle() == 0
+
+
+async def test_a_fire_that_is_held_by_hand_goes_when_it_is_resumed(calendar: Calendar) -> None:
+    name = await calendar.create()
+    ahead = await calendar.ahead(name)
+    await calendar.world.act("pause", ahead.id)
+    await calendar.pass_ms(3 * MINUTE_MS, seen=False)
+
+    await calendar.world.act("resume", ahead.id)
+
+    assert len(await calendar.world.claim(ahead.id)) == 1
+    assert (await calendar.outcomes(name))[0] == "run"
+
+
+async def test_a_fire_that_was_cancelled_ahead_of_its_time_was_skipped(calendar: Calendar) -> None:
+    name = await calendar.create(Rule(every_ms=60 * 24 * HOUR_MS))
+    ahead = await calendar.ahead(name)
+    await calendar.world.act("cancel", ahead.id)
+    calendar.world.now += 40 * 24 * HOUR_MS
+    before = calendar.world.now - 30 * 24 * HOUR_MS
+    await calendar.world.database.write(lambda tx: retention.remove_finished(tx, before, 100))
+
+    calendar.world.now = ahead.due_at
+    await calendar.settle()
+
+    assert await calendar.outcomes(name) == ["skipped(cancelled)"]
+
+
+async def test_the_ledger_goes_when_it_is_old_and_its_tasks_are_gone(calendar: Calendar) -> None:
+    name = await calendar.create()
+    await calendar.fire(name)
+    await calendar.fire(name)
+    later = calendar.world.now + 1
+    assert await calendar.world.database.write(lambda tx: retention.remove_ledger(tx, later, 100)) == 0
+
+    await calendar.world.database.write(lambda tx: retention.remove_finished(tx, later, 1))
+
+    assert await calendar.world.database.write(lambda tx: retention.remove_ledger(tx, later, 100)) == 1
+    assert len(await calendar.ledger(name)) == 1
+
+
+async def test_what_a_schedule_once_sent_is_kept_as_long_as_a_fire_names_it(calendar: Calendar) -> None:
+    name = await calendar.create()
+    claimed = await calendar.run_ahead(name)
+    payload = await calendar.world.payload(claimed)
+    await calendar.world.database.write(lambda tx: schedules.add_template(tx, name, 2, payload))
+
+    assert await calendar.world.database.write(lambda tx: schedules.purge(tx, 0, 100)) == 0
+    await calendar.world.finish(claimed)
+    await calendar.world.database.write(
+        lambda tx: tasks.delete(tx, [(claimed.id, claimed.tenant, int(State.SUCCEEDED))])
+    )
+
+    assert await calendar.world.database.write(lambda tx: schedules.purge(tx, 0, 100)) == 1

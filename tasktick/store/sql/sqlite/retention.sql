@@ -3,5 +3,6 @@
 -- name: finished_before
 SELECT json_group_array(json_array(id, tenant, state)) FROM (
     SELECT id, tenant, state FROM tasks
-    WHERE state >= 10 AND completed_at <= :before ORDER BY completed_at, id LIMIT :limit
+    -- A fire that was cancelled ahead of its time is there when its schedule comes to it.
+    WHERE state >= 10 AND completed_at <= :before AND (decide_by IS NULL OR decide_by <= :before) ORDER BY completed_at, id LIMIT :limit
 );
