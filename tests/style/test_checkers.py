@@ -145,8 +145,8 @@ def test_unused_and_undefined_queries() -> None:
     assert not queries.undefined(dialects, user, methods)
     assert queries.undefined(dialects, other, methods)
     own = queries.by_dialect([_sql("-- name: mark_set\n", "postgres/marks.sql"), _sql("", "sqlite/tasks.sql")])
-    assert not queries.undefined(own, _code('tx.run("mark_set")', "tasktick/store/postgres.py"), methods)
-    assert queries.undefined(own, _code('tx.run("mark_set")', "tasktick/store/tasks.py"), methods)
+    assert not queries.undefined(own, _code('tx.rows("mark_set")', "tasktick/store/postgres.py"), methods)
+    assert queries.undefined(own, _code('tx.rows("mark_set")', "tasktick/store/tasks.py"), methods)
 
 
 @pytest.mark.parametrize(
