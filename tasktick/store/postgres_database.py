@@ -38,7 +38,7 @@ T = TypeVar("T")
 log = logs.get("store")
 
 VERSION_LEAST = 140_000
-WRITERS = {Lane.FIRE: 2, Lane.CREATE: 2, Lane.UPKEEP: 1}
+WRITERS = {Lane.FIRE: 3, Lane.CREATE: 2, Lane.UPKEEP: 1}
 NEAR_READERS = 2
 API_READERS = 4
 LOCK_NAME = "postgres"

@@ -1,4 +1,6 @@
 -- The life of an attempt: claim, end, rescue. States: 2 scheduled, 4 running, 5 retrying.
+-- `state + 0`: where rows are looked up by their ids, the indexes of a state are not to be used, whatever the
+-- statistics say.
 
 -- What an attempt needs to be made and to be ended (model/task.py, Claimed).
 -- fragment: claimed
@@ -16,19 +18,22 @@
 WITH asked AS MATERIALIZED (
     SELECT (row->>0)::uuid AS id, (row->>1)::smallint AS partition_id, (row->>2)::bigint AS epoch,
         (row->>3)::bigint AS was_due
-    FROM json_array_elements(:rows::text::json) AS given (row)
+    FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 ), leased AS MATERIALIZED (
-    SELECT lease.partition_id, lease.epoch FROM leases AS lease
-    WHERE lease.incarnation = :incarnation::text
-        AND (lease.partition_id, lease.epoch) IN (SELECT partition_id, epoch FROM asked)
-    ORDER BY lease.partition_id
-    FOR KEY SHARE
+    SELECT jsonb_object_agg(held.partition_id, held.epoch) AS epochs FROM (
+        SELECT partition_id, epoch FROM leases
+        WHERE incarnation = :incarnation::text
+            AND partition_id = ANY (ARRAY(SELECT DISTINCT asked.partition_id FROM asked))
+        ORDER BY partition_id
+        FOR KEY SHARE
+    ) AS held
 ), locked AS MATERIALIZED (
-    SELECT t.partition_id, t.id, leased.epoch
+    SELECT t.partition_id, t.id, asked.epoch
     FROM asked
-    JOIN leased ON leased.partition_id = asked.partition_id AND leased.epoch = asked.epoch
+    CROSS JOIN leased
     JOIN tasks AS t ON t.partition_id = asked.partition_id AND t.id = asked.id
-    WHERE t.state IN (2, 5)
+    WHERE (leased.epochs->>asked.partition_id::text)::bigint = asked.epoch
+        AND t.state + 0 IN (2, 5)
         AND (t.wake_at <= :now::bigint + :early_ms::bigint OR t.wake_at = asked.was_due)
         AND (t.expires_at IS NULL OR t.expires_at > :now::bigint)
         AND (t.decide_by IS NULL OR t.decide_by > :now::bigint)
@@ -50,7 +55,7 @@ UPDATE tasks SET
     lease_until = :now::bigint + :start_delay_ms::bigint + tasks.timeout_ms + :margin_ms::bigint,
     picked_at = :now::bigint, cancel_requested = false, decide_by = NULL, after_id = NULL
 FROM locked
-WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id AND tasks.state IN (2, 5);
+WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
 
 -- name: task_claimed
 SELECT json_agg(json_build_array(
@@ -59,7 +64,7 @@ SELECT json_agg(json_build_array(
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
 JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
 JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
-WHERE t.state = 4 AND t.claim_id = :claim_id::bigint;
+WHERE t.state + 0 = 4 AND t.claim_id = :claim_id::bigint;
 
 -- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
 -- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
@@ -69,13 +74,13 @@ WHERE t.state = 4 AND t.claim_id = :claim_id::bigint;
 SELECT 1 FROM schedules
 WHERE (partition_id, id) IN (
     SELECT partition_of((row->>4)::uuid), (row->>4)::uuid
-    FROM json_array_elements(:rows::text::json) AS given (row) WHERE row->>4 ~ '^[0-9a-f]{32}$'
+    FROM jsonb_array_elements(:rows::text::jsonb) AS given (row) WHERE row->>4 ~ '^[0-9a-f]{32}$'
 )
 ORDER BY partition_id, id
 FOR NO KEY UPDATE;
 SELECT 1 FROM tasks
 WHERE (partition_id, id) IN (
-    SELECT partition_of((row->>0)::uuid), (row->>0)::uuid FROM json_array_elements(:rows::text::json) AS given (row)
+    SELECT partition_of((row->>0)::uuid), (row->>0)::uuid FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 )
 ORDER BY partition_id, id
 FOR NO KEY UPDATE;
@@ -84,9 +89,9 @@ SELECT json_agg(json_build_array(place, live, cancel)) FROM (
         given.place - 1 AS place,
         t.id IS NOT NULL AS live,
         coalesce(t.cancel_requested, false) AS cancel
-    FROM json_array_elements(:rows::text::json) WITH ORDINALITY AS given (row, place)
+    FROM jsonb_array_elements(:rows::text::jsonb) WITH ORDINALITY AS given (row, place)
     LEFT JOIN tasks AS t
-        ON t.partition_id = partition_of((row->>0)::uuid) AND t.id = (row->>0)::uuid AND t.state = 4
+        ON t.partition_id = partition_of((row->>0)::uuid) AND t.id = (row->>0)::uuid AND t.state + 0 = 4
         AND t.fence = (row->>1)::bigint AND t.claim_id = (row->>2)::bigint
         AND (
             row->>3 IS NULL
@@ -106,7 +111,7 @@ WITH given AS MATERIALIZED (
         (row->>6)::bigint AS due_at, (row->>7)::bigint AS new_fence, (row->>8)::integer AS interruptions,
         (row->>9)::integer AS uncounted, (row->>10)::bigint AS started_at, (row->>11)::boolean AS sla_met,
         (row->>12)::bigint AS completed_at, row->>13 AS reason
-    FROM json_array_elements(:rows::text::json) AS rows (row)
+    FROM jsonb_array_elements(:rows::text::jsonb) AS rows (row)
 )
 UPDATE tasks SET
     state = given.state, version = tasks.version + 1, updated_at = given.now, attempt = given.attempt,
@@ -117,7 +122,7 @@ UPDATE tasks SET
     sla_met = given.sla_met, completed_at = given.completed_at, reason = given.reason,
     lease_until = NULL, cancel_requested = false
 FROM given
-WHERE tasks.partition_id = partition_of(given.id) AND tasks.id = given.id AND tasks.state = 4
+WHERE tasks.partition_id = partition_of(given.id) AND tasks.id = given.id AND tasks.state + 0 = 4
     AND tasks.fence = given.fence AND tasks.claim_id = given.claim_id;
 
 -- Rows: the fields of model/attempt.py, AttemptRow, in their order.
@@ -130,7 +135,7 @@ SELECT
     partition_of((row->>0)::uuid), (row->>0)::uuid, (row->>1)::integer, (row->>2)::integer, (row->>3)::bigint,
     row->>4, (row->>5)::bigint, (row->>6)::bigint, (row->>7)::bigint, row->>8, (row->>9)::bigint,
     (row->>10)::integer, row->>11, row->>12, row->>13, row->>14, row->>15, row->>16, (row->>17)::boolean
-FROM json_array_elements(:rows::text::json) AS given (row);
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row);
 
 -- Attempts whose lease has passed; never those in the asker's own hands, which its own deadline ends.
 -- name: task_expired_leases

@@ -52,7 +52,7 @@ UPDATE schedules SET
     look_at = (row->>14)::bigint, last_id = (row->>15)::uuid, buffered_id = (row->>16)::uuid,
     holder_id = (row->>17)::uuid, last_fire_at = (row->>18)::bigint, fired = (row->>19)::bigint,
     skipped = (row->>20)::bigint, missed = (row->>21)::bigint
-FROM json_array_elements(:rows::text::json) AS given (row)
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
 
 -- Which of these plans, by their place, were made from a schedule that has changed since, or from a task that has.
@@ -62,20 +62,20 @@ WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = 
 SELECT 1 FROM schedules
 WHERE (partition_id, id) IN (
     SELECT partition_of((row->>1)::uuid), (row->>1)::uuid
-    FROM json_array_elements(:schedules::text::json) AS given (row)
+    FROM jsonb_array_elements(:schedules::text::jsonb) AS given (row)
 )
 ORDER BY partition_id, id
 FOR NO KEY UPDATE;
 SELECT 1 FROM tasks
 WHERE (partition_id, id) IN (
     SELECT partition_of((row->>1)::uuid), (row->>1)::uuid
-    FROM json_array_elements(:tasks::text::json) AS given (row)
+    FROM jsonb_array_elements(:tasks::text::jsonb) AS given (row)
 )
 ORDER BY partition_id, id
 FOR NO KEY UPDATE;
 SELECT json_agg(place) FROM (
     SELECT (row->>0)::integer AS place
-    FROM json_array_elements(:schedules::text::json) AS given (row)
+    FROM jsonb_array_elements(:schedules::text::jsonb) AS given (row)
     LEFT JOIN schedules AS s
         ON s.partition_id = partition_of((row->>1)::uuid) AND s.id = (row->>1)::uuid
         AND s.version = (row->>2)::integer AND s.cursor_at = (row->>3)::bigint
@@ -83,7 +83,7 @@ SELECT json_agg(place) FROM (
     WHERE s.id IS NULL
     UNION
     SELECT (row->>0)::integer AS place
-    FROM json_array_elements(:tasks::text::json) AS given (row)
+    FROM jsonb_array_elements(:tasks::text::jsonb) AS given (row)
     LEFT JOIN tasks AS t
         ON t.partition_id = partition_of((row->>1)::uuid) AND t.id = (row->>1)::uuid AND t.version = (row->>2)::integer
     WHERE t.id IS NULL
@@ -94,11 +94,11 @@ SELECT json_agg(place) FROM (
 -- name: schedule_foreign
 SELECT 1 FROM leases
 WHERE incarnation = :incarnation::text
-    AND partition_id IN (SELECT (row->>1)::smallint FROM json_array_elements(:rows::text::json) AS given (row))
+    AND partition_id IN (SELECT (row->>1)::smallint FROM jsonb_array_elements(:rows::text::jsonb) AS given (row))
 ORDER BY partition_id
 FOR KEY SHARE;
 SELECT json_agg((row->>0)::integer)
-FROM json_array_elements(:rows::text::json) AS given (row)
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 LEFT JOIN leases AS lease
     ON lease.partition_id = (row->>1)::smallint AND lease.epoch = (row->>2)::bigint
     AND lease.incarnation = :incarnation::text
@@ -190,7 +190,7 @@ DELETE FROM schedules WHERE partition_id = partition_of(:id::text::uuid) AND id 
 
 -- name: schedule_failed
 UPDATE schedules SET failed = failed + (row->>1)::bigint
-FROM json_array_elements(:rows::text::json) AS given (row)
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
 
 -- Rows of new fires go in as other tasks do, but for the payload: theirs is their schedule's.

@@ -86,5 +86,5 @@ UPDATE keys SET revoked_at = :now::bigint WHERE tenant = :tenant::text AND revok
 -- Rows: id, when it was used.
 -- name: keys_used
 UPDATE keys SET last_used_at = (row->>1)::bigint
-FROM json_array_elements(:rows::text::json) AS given (row)
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE keys.id = row->>0 AND coalesce(keys.last_used_at, 0) < (row->>1)::bigint;

@@ -74,7 +74,7 @@ FROM json_to_recordset(:rows::text::json) AS given (
     decide_by bigint, after_id uuid
 )
 WHERE tasks.partition_id = partition_of(given.id) AND tasks.id = given.id
-    AND tasks.version = given.version AND tasks.state = given.from_state;
+    AND tasks.version = given.version AND tasks.state + 0 = given.from_state;
 
 -- Which of these changes, by their place in the list, were made from a row that is no longer so. What is found holds
 -- until the commit: the rows are locked first, in order.
@@ -86,10 +86,10 @@ WHERE (partition_id, id) IN (
 ORDER BY partition_id, id
 FOR NO KEY UPDATE;
 SELECT json_agg(given.place - 1)
-FROM json_array_elements(:rows::text::json) WITH ORDINALITY AS given (row, place)
+FROM jsonb_array_elements(:rows::text::jsonb) WITH ORDINALITY AS given (row, place)
 LEFT JOIN tasks AS t
     ON t.partition_id = partition_of((given.row->>'id')::uuid) AND t.id = (given.row->>'id')::uuid
-    AND t.version = (given.row->>'version')::integer AND t.state = (given.row->>'from_state')::smallint
+    AND t.version = (given.row->>'version')::integer AND t.state + 0 = (given.row->>'from_state')::smallint
 WHERE t.id IS NULL;
 
 -- name: task_detail_change
@@ -120,7 +120,7 @@ SELECT json_agg(json_build_array(hex_of(task_id), version, payload::json) ORDER 
     SELECT
         p.task_id, p.version, p.payload, wanted.place,
         sum(length(p.payload)) OVER (ORDER BY wanted.place) AS chars
-    FROM json_array_elements(:keys::text::json) WITH ORDINALITY AS wanted (key, place)
+    FROM jsonb_array_elements(:keys::text::jsonb) WITH ORDINALITY AS wanted (key, place)
     JOIN payloads AS p
         ON p.partition_id = partition_of((wanted.key->>0)::uuid) AND p.task_id = (wanted.key->>0)::uuid
         AND p.version = (wanted.key->>1)::integer

@@ -26,12 +26,14 @@ FROM (
         coalesce((
             SELECT sum(c.tasks) FROM counts AS c WHERE c.tenant = known.name AND c.state > 0 AND c.state < 10
         ), 0) AS pending,
-        coalesce((SELECT c.tasks FROM counts AS c WHERE c.tenant = known.name AND c.state = 4), 0) AS running
+        coalesce((
+            SELECT sum(c.tasks) FROM counts AS c WHERE c.tenant = known.name AND c.state = 4
+        ), 0) AS running
     FROM (
         SELECT :always::text COLLATE "C" AS name
         UNION SELECT name FROM tenants
         UNION SELECT tenant FROM keys WHERE revoked_at IS NULL
-        UNION SELECT tenant FROM counts WHERE state > 0 AND state < 10 AND tasks > 0
+        UNION SELECT tenant FROM counts WHERE state > 0 AND state < 10 GROUP BY tenant, state HAVING sum(tasks) > 0
     ) AS known
     LEFT JOIN tenants AS t ON t.name = known.name
     WHERE (:name::text IS NULL OR known.name = :name::text) AND (:beyond::text IS NULL OR known.name > :beyond::text)

@@ -17,7 +17,7 @@ WHERE s.holder_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::tex
 UPDATE tasks SET state = :state::smallint, wake_at = :now::bigint, updated_at = :now::bigint, version = version + 1
 WHERE (partition_id, id) IN (
     SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-) AND state = 1;
+) AND state + 0 = 1;
 
 -- name: waiters_line_free
 UPDATE schedules SET buffered_id = NULL, holder_id = NULL

@@ -162,12 +162,14 @@ CREATE TABLE names (
 CREATE INDEX names_by_object ON names (object_id);
 CREATE INDEX names_expiring ON names (expires_at) WHERE expires_at IS NOT NULL;
 
--- How many tasks a tenant has in each state, kept by deltas; -1 counts those that retention has removed.
+-- How many tasks a tenant has in each state, kept by deltas; -1 counts those that retention has removed. A count is
+-- the sum of its slots, so that writers need not wait for each other; one slot alone may be below zero.
 CREATE TABLE counts (
     tenant text COLLATE "C" NOT NULL,
     state smallint NOT NULL,
+    slot smallint NOT NULL,
     tasks bigint NOT NULL,
-    PRIMARY KEY (tenant, state)
+    PRIMARY KEY (tenant, state, slot)
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- One row for each start of a node, and the data folder that it has the lock of. `dead_at` is proof that this very
