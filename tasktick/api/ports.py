@@ -6,11 +6,14 @@ from typing import Any
 import msgspec
 
 from tasktick.access.vault import Vault
+from tasktick.api.event_feed import EventFeed
 from tasktick.clock import Clock
 from tasktick.config import Config
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker
+from tasktick.model.schedule import Plan
 from tasktick.model.task import TaskState
+from tasktick.scheduler.book import Moment
 from tasktick.store.protocol import Database
 
 
@@ -26,8 +29,13 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     ids: IdMaker
     config: Config
     vault: Vault
+    feed: EventFeed
     policy: Callable[[], AddressPolicy]
     """Which targets a task may have."""
+    deciding: Callable[[str], Moment]
+    """Now, as a decision about the schedule with this id sees it; asked in the transaction that writes it."""
+    planned: Callable[[Sequence[Plan]], None] = lambda plans: None
+    """These plans of schedules are committed."""
     created: Callable[[Sequence[TaskState]], None] = _nothing
     """These tasks are committed."""
     changed: Callable[[Sequence[TaskState]], None] = _nothing

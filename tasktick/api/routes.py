@@ -7,14 +7,16 @@ from tasktick.api import (
     bulk_dead_letters,
     bulk_tasks,
     dead_letters,
+    events,
     filters,
     health,
-    schedules,
+    schedule_routes,
     task_actions,
     task_batches,
     tasks,
 )
 from tasktick.api.description import handlers as description
+from tasktick.api.event_frames import TaskEvent
 from tasktick.api.routing import NDJSON, Route
 from tasktick.api.schemas import (
     DeadLetterBulk,
@@ -24,7 +26,6 @@ from tasktick.api.schemas import (
     TaskBulk,
     TaskPatch,
     TaskRequest,
-    TimingRequest,
 )
 
 READ, CREATE, CANCEL = Permission.READ, Permission.CREATE, Permission.CANCEL
@@ -51,7 +52,7 @@ def table() -> tuple[Route, ...]:
         *_actions(),
         *_bulk(),
         *_dead_letters(),
-        *_schedules(),
+        *schedule_routes.table(),
         *admin_routes.table(),
     )
 
@@ -79,6 +80,17 @@ def _open() -> tuple[Route, ...]:
             answer_media_type="text/plain",
         ),
         Route("GET", "/v1/stats", health.stats, READ, (200,), "Counts by state, lateness, rates", answer=answers.Stats),
+        Route(
+            "GET",
+            "/v1/events",
+            events.stream,
+            READ,
+            (200, 422, 429),
+            "Follow what happens, as server-sent events",
+            query=filters.EVENT_WORDS,
+            answer=TaskEvent,
+            answer_media_type=events.MEDIA_TYPE,
+        ),
     )
 
 
@@ -265,22 +277,5 @@ def _dead_letters() -> tuple[Route, ...]:
             model=Empty,
             size="body",
             writes=True,
-        ),
-    )
-
-
-def _schedules() -> tuple[Route, ...]:
-    return (
-        Route(
-            "POST",
-            "/v1/schedules/preview",
-            schedules.preview,
-            READ,
-            (200, 422),
-            "Show when an unsaved schedule would fire",
-            query=filters.PREVIEW_WORDS,
-            answer=answers.Preview,
-            model=TimingRequest,
-            size="body",
         ),
     )

@@ -31,6 +31,10 @@ class Job(msgspec.Struct):
         return max(1, len(self.items))
 
 
+def _nobody() -> None:
+    return
+
+
 class LaneWriter:
     """Queues jobs; who inherits takes them from their lanes, commits them, and settles them."""
 
@@ -40,6 +44,8 @@ class LaneWriter:
         self._closing = False
         self._broken: StoreError | None = None
         self.commits = 0
+        # Called after each commit: a hint for whoever follows what is written.
+        self.committed: Callable[[], None] = _nobody
         # The last write found no room on the disk; the next one that does says so.
         self.full = False
 

@@ -125,6 +125,7 @@ class PostgresWriter(LaneWriter):
             self.full = False
             self.commits += 1
             self._settle(jobs, outcomes)
+            self.committed()
 
     async def _patiently(self, hand: Hand, jobs: list[Job]) -> list[Any]:
         """Run and commit these jobs, again and again if it must be; the results, or what stands in the way."""

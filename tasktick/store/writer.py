@@ -118,6 +118,7 @@ class SqliteWriter(LaneWriter):
             self._rows_in_log += sum(job.rows for job in jobs)
             self._chars_in_log += chars
             self._settle([job for group in groups for job in group], outcomes)
+            self.committed()
 
     def _break(self, error: StoreError, jobs: list[Job]) -> None:
         """Nothing is known any more: refuse everything and end the process."""

@@ -17,19 +17,25 @@ from tasktick.access import keys
 from tasktick.access.key_use import KeyUse
 from tasktick.access.roles import Role
 from tasktick.access.vault import Vault
+from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
+from tasktick.clock import SystemClock
 from tasktick.config import Config, ServerConfig
 from tasktick.dispatch.guard import AddressPolicy
-from tasktick.model.ids import IdMaker
+from tasktick.model.ids import IdMaker, partition_of
+from tasktick.model.schedule import Plan, Recorder
 from tasktick.model.state import State
 from tasktick.model.task import TaskState
+from tasktick.scheduler.book import Moment
+from tasktick.service import Services
 from tasktick.store import secrets as stored
 from tasktick.store.protocol import Database
 from tasktick.store.rows import KeyRow
+from tasktick.timetable import zones
 from tests.api.described import check_described
 from tests.store.drivers import sqlite
-from tests.store.world import World
+from tests.store.world import NODE, World
 
 URL = "https://receiver.example/hook"
 WAIT_S = 5.0
@@ -97,9 +103,12 @@ class Served:
         self.switches = Switches()
         self.created: list[TaskState] = []
         self.changed: list[TaskState] = []
+        self.planned: list[Plan] = []
+        self.deciding_ids = IdMaker(Random(4))
         self.signing_changed: list[str] = []
         self.vault = Vault(bytes(32))
         self.key_use = KeyUse(world.database)
+        self.feed = EventFeed(HeldClock(world), world.database, config.server)
         self.key = ""
         self.ports = Ports(
             database=world.database,
@@ -107,7 +116,10 @@ class Served:
             ids=IdMaker(Random(3)),
             config=config,
             vault=self.vault,
+            feed=self.feed,
             policy=AddressPolicy,
+            deciding=self.deciding,
+            planned=self.planned.extend,
             created=self.created.extend,
             changed=self.changed.extend,
             signing_changed=self.signing_changed.append,
@@ -119,6 +131,12 @@ class Served:
             live_stats=lambda: {"in_flight": 3},
         )
         self.server = ApiServer(self.ports)
+
+    def deciding(self, schedule_id: str) -> Moment:
+        """Now, as a decision about a schedule sees it; nothing has passed unseen."""
+        now = self.world.now
+        by = Recorder(now, NODE, self.world.epochs[partition_of(schedule_id)], zones.version())
+        return Moment(by, self.deciding_ids, 0, 60_000, 1_000)
 
     @property
     def database(self) -> Database:
@@ -225,12 +243,17 @@ async def serving(folder: Path, **server: Any) -> AsyncIterator[Served]:
         await world.start()
         served = Served(world, session, config_of(**server))
         served.key = await served.add_key()
+        database.writer.committed = served.feed.committed
+        services = Services(SystemClock())
+        services.run_loop(served.feed)
+        services.on_stop("api", lambda: served.server.stop(grace_ms=1_000))
+        services.on_stop("event_streams", served.feed.close)
         await served.server.start(door())
         try:
             yield served
             await world.check_counts()
         finally:
-            await served.server.stop(grace_ms=1_000)
+            await services.stop()
 
 
 def problem_of(raw: bytes) -> tuple[int, Any]:

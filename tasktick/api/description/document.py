@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tasktick import __version__
-from tasktick.api import answers, problems, schemas
+from tasktick.api import answers, event_frames, events, problems, schedule_answers, schemas
 from tasktick.api.description import examples, parameters
 from tasktick.api.routing import NDJSON, Route
 
@@ -19,13 +19,18 @@ Tasks that call HTTP targets at a time, kept on disk. Whatever is GET can be ask
 A 2xx to a write means that it is on disk. What is refused is a problem (RFC 9457) with a stable `code`.
 Fields may be added to answers; a field that a request should not have is refused.
 """
+STREAM = (
+    "Server-sent events without end. Each has its type as `event`, an `id` to go on from, and as `data` a TaskEvent "
+    "as JSON. `gap` says that events which should come next are not kept any more."
+)
 # A request to anything may get these: it cannot be read, comes too slowly or too often, or fails here.
 ANYWHERE = frozenset({400, 408, 429, 431, 500, 503})
 WITH_KEY = frozenset({401, 403, 406, 422})
 WITH_BODY = frozenset({413, 415})
 # Tasks in a batch are read one by one, so the model of the batch does not say what they are.
 READ_APART = {"TaskBatch": ("tasks", "TaskRequest")}
-MAY_BE_NOTHING = (schemas.Empty, schemas.Replay, schemas.Rotation)
+MAY_BE_NOTHING = (schemas.Empty, schemas.Replay, schemas.Rotation, schemas.PauseRequest, schemas.Trigger)
+VERSIONED = (answers.Task, answers.TaskWhole, schedule_answers.Schedule)
 
 
 def describe(routes: Iterable[Route]) -> Document:
@@ -81,10 +86,11 @@ RATED = frozenset({401, 409, 412, 422, 429, 500, 503})
 TAGS = {
     "tasks": "One unit of work.",
     "dlq": "Dead letters: tasks that gave up.",
-    "schedules": "When something would be done again and again.",
+    "schedules": "Tasks again and again, and the ledger of what became of each time.",
     "secrets": "What signs the requests to receivers.",
     "keys": "What opens this API.",
     "tenants": "Who shares this server, and what each may have.",
+    "events": "What happens, as it happens.",
     "stats": "Figures.",
     "operation": "Without a key: health, metrics, this description.",
 }
@@ -162,7 +168,7 @@ def _response(route: Route, status: int) -> Document:
     headers = ["X-Request-Id"]
     if status == HTTPStatus.CREATED:
         headers.append("Location")
-    if parameters.HELD_TO_VERSION in route.statuses or route.answer in (answers.Task, answers.TaskWhole):
+    if parameters.HELD_TO_VERSION in route.statuses or route.answer in VERSIONED:
         headers += ["ETag"] if status != HTTPStatus.NO_CONTENT else []
     if parameters.takes_idempotency_key(route):
         headers.append("Idempotency-Replayed")
@@ -183,7 +189,12 @@ def _answer_of(route: Route) -> Document:
     if route.answer in (str, dict):
         return {"schema": {"type": "string" if route.answer is str else "object"}}
     name = route.answer.__name__
-    return {"schema": {"$ref": SCHEMA_PATH.format(name=name)}, **_examples(name)}
+    reference = {"$ref": SCHEMA_PATH.format(name=name)}
+    if route.answer_media_type == events.MEDIA_TYPE:
+        # A stream is no document of this model: each of its events has one as its data.
+        schema = {"type": "string", "description": STREAM, "x-event-data": reference}
+        return {"schema": schema, "example": examples.STREAM}
+    return {"schema": reference, **_examples(name)}
 
 
 def _problems() -> Document:
@@ -227,6 +238,6 @@ def _schemas(routes: Iterable[Route]) -> Document:
 def _opened(name: str, schema: Document) -> Document:
     """A schema as it is shown: an answer may have fields that a client does not know yet."""
     opened = dict(schema)
-    if hasattr(answers, name):
+    if any(hasattr(models, name) for models in (answers, schedule_answers, event_frames)):
         opened.pop("additionalProperties", None)
     return opened

@@ -5,6 +5,8 @@ from typing import Any, get_args
 
 from tasktick.api import filters, paging
 from tasktick.api.answers import StateWord
+from tasktick.api.event_frames import TYPES
+from tasktick.api.events import MEDIA_TYPE as EVENT_STREAM
 from tasktick.api.idempotency import HEADER as IDEMPOTENCY_KEY
 from tasktick.api.routing import Route
 from tasktick.api.schemas import TENANT_PATTERN
@@ -14,6 +16,7 @@ Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 HELD_TO_VERSION = 412
+NAMED_BY_KEY = {"tasks": "tsk", "schedules": "sch"}
 KEY_PATTERN = "[A-Za-z0-9_.:-]{1,128}"
 
 
@@ -59,9 +62,27 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
         {"type": "integer", "minimum": 1, "maximum": filters.PREVIEW_MAX, "default": filters.PREVIEW_DEFAULT},
         "How many fires",
     ),
-    "from": _time("Those after this; without it, after now"),
+    "from": _time("Fires to come: those after this. Of a ledger: from this on"),
+    "to": _time("Before this"),
+    "outcome": (
+        {"type": "array", "items": {"type": "string", "enum": list(filters.OUTCOMES)}},
+        "With one of these outcomes",
+    ),
+    "paused": (FLAG, "Those that are paused, or the others"),
     "revoked": (FLAG | {"default": False}, "Those that were revoked, or the others"),
+    "after": (
+        TEXT | {"pattern": r"^\d{1,15}-\d{1,9}$", "examples": ["123-4"]},
+        "Begin behind the event with this id, without one now; Last-Event-ID wins over it",
+    ),
     "reveal": (FLAG, "Show the secrets whole; it takes an operator's key"),
+}
+
+# Where a word means something else than elsewhere.
+QUERY_OF: Mapping[tuple[str, str], tuple[Schema, str]] = {
+    ("/v1/events", "type"): (
+        {"type": "array", "items": {"type": "string", "enum": list(TYPES)}},
+        "Only events of these types, and `gap`",
+    ),
 }
 
 # Component: (header, schema, what it does).
@@ -86,6 +107,11 @@ HEADERS: Mapping[str, tuple[str, Schema, str]] = {
         TEXT | {"examples": ['"3"']},
         "Go on only if the version is this one: an ETag as it was given",
     ),
+    "LastEventId": (
+        "Last-Event-ID",
+        TEXT | {"pattern": r"^\d{1,15}-\d{1,9}$"},
+        "The id of the last event that was read: what came since is sent first",
+    ),
     "Traceparent": (
         "traceparent",
         TEXT,
@@ -105,7 +131,7 @@ def components() -> dict[str, Any]:
 def of(route: Route) -> list[dict[str, Any]]:
     """Every parameter that a route takes."""
     found = [_in_path(part[1:-1], route) for part in route.path.split("/") if part.startswith("{")]
-    found += [_in_query(name) for name in QUERY if name in route.query]
+    found += [_in_query(name, route) for name in QUERY if name in route.query]
     if unknown := route.query - QUERY.keys():
         raise ValueError(f"{route.method} {route.path} takes parameters that are not described: {unknown}")
     return found + [{"$ref": f"#/components/parameters/{name}"} for name in _headers_of(route)]
@@ -121,6 +147,8 @@ def _headers_of(route: Route) -> list[str]:
         names.append("IfMatch")
     if route.makes_work:
         names.append("Traceparent")
+    if route.answer_media_type == EVENT_STREAM:
+        names.append("LastEventId")
     return names
 
 
@@ -129,22 +157,24 @@ def takes_idempotency_key(route: Route) -> bool:
     return route.method == "POST" and route.writes
 
 
-def _in_query(name: str) -> dict[str, Any]:
-    schema, text = QUERY[name]
+def _in_query(name: str, route: Route) -> dict[str, Any]:
+    schema, text = QUERY_OF.get((route.path, name), QUERY[name])
     shown: dict[str, Any] = {"name": name, "in": "query", "description": f"{text}.", "schema": schema}
     return shown | {"style": "form", "explode": True} if schema["type"] == "array" else shown
 
 
 def _in_path(name: str, route: Route) -> dict[str, Any]:
-    """A part of the path. Tasks are named by their id or by the caller's own key; made by the key alone."""
+    """A part of the path. Tasks and schedules have an id or the caller's own key; PUT takes the key alone."""
     path = route.path
     shown: dict[str, Any] = {"name": name, "in": "path", "required": True, "schema": TEXT}
-    if path == "/v1/tasks/{id}" and route.method == "PUT":
-        shown |= {"description": "key:… with a key of your own.", "schema": TEXT | {"pattern": f"^key:{KEY_PATTERN}$"}}
-    elif path.startswith("/v1/tasks/{id}"):
-        schema = TEXT | {"pattern": f"^(?:tsk_[0-9a-f]{{32}}|key:{KEY_PATTERN})$"}
-        shown |= {"description": "tsk_…, or key:… for the key that you gave.", "schema": schema}
-    elif path.startswith("/v1/dlq/{id}"):
+    for kind, prefix in NAMED_BY_KEY.items():
+        if path == f"/v1/{kind}/{{id}}" and route.method == "PUT":
+            schema = TEXT | {"pattern": f"^key:{KEY_PATTERN}$"}
+            return shown | {"description": "key:… with a key of your own.", "schema": schema}
+        if path.startswith(f"/v1/{kind}/{{id}}"):
+            schema = TEXT | {"pattern": f"^(?:{prefix}_[0-9a-f]{{32}}|key:{KEY_PATTERN})$"}
+            return shown | {"description": f"{prefix}_…, or key:… for the key that you gave.", "schema": schema}
+    if path.startswith("/v1/dlq/{id}"):
         shown |= {"description": "dlq_….", "schema": _id("dlq")}
     elif path.startswith("/v1/secrets/{id}"):
         shown |= {"description": "sec_….", "schema": _id("sec")}

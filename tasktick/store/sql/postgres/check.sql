@@ -82,6 +82,12 @@ WHERE n.kind = 'task' AND NOT EXISTS (
 SELECT json_build_array(json_build_array(abs(count(*) - :partitions::bigint), NULL)) FROM leases
 WHERE partition_id >= 0 AND partition_id < :partitions::bigint;
 
+-- name: check_events
+SELECT json_build_array(json_build_array(count(*), min(e.sequence)::text)) FROM (
+    SELECT sequence, upto, lag(upto) OVER (ORDER BY sequence) AS upto_before FROM events
+) AS e
+WHERE e.upto < e.upto_before OR e.sequence > (SELECT sequence FROM event_head);
+
 -- The fire ahead of a schedule, and the one that waits for another, are there.
 -- name: check_ahead
 SELECT json_build_array(json_build_array(count(*), min(hex_of(s.id)))) FROM schedules AS s

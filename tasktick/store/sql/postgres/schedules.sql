@@ -161,7 +161,16 @@ SELECT json_agg(hex_of(id) ORDER BY id) FROM (
 ) AS page;
 
 -- name: schedule_templates
-SELECT json_agg(json_build_array(hex_of(p.task_id), p.version, p.payload::json))
+SELECT json_agg(json_build_array(
+    hex_of(p.task_id), p.version,
+    CASE WHEN :bodies::boolean THEN p.payload::json ELSE (
+        SELECT json_object_agg(part.key, CASE
+            WHEN part.key <> 'target' THEN part.value
+            ELSE (SELECT json_object_agg(one.key, one.value) FROM json_each(part.value) AS one WHERE one.key <> 'body')
+        END)
+        FROM json_each(p.payload::json) AS part
+    ) END
+))
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
 JOIN schedules AS s ON s.partition_id = partition_of(wanted.id::uuid) AND s.id = wanted.id::uuid
 JOIN payloads AS p ON p.partition_id = s.partition_id AND p.task_id = s.id AND p.version = s.payload_version;
