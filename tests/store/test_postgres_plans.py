@@ -40,6 +40,8 @@ BY_IDS = (
     "attempts_last",
     "task_delete",
     "waiters_go",
+    "waiters_step_out",
+    "schedules_put_off",
 )
 ELSEWHERE = ("Seq Scan", "tasks_waiting", "tasks_running", "tasks_expiring", "tasks_finished", "task_details_by")
 

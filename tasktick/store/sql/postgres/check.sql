@@ -24,7 +24,7 @@ SELECT json_agg(json_build_array(kind, name, text) ORDER BY kind, name) FROM (
     WHERE c.relnamespace = to_regnamespace(current_schema())
     UNION ALL
     SELECT 'function', p.proname, p.prosrc FROM pg_proc AS p
-    WHERE p.pronamespace = to_regnamespace(current_schema()) AND p.proname IN ('partition_of', 'hex_of', 'edge_of')
+    WHERE p.pronamespace = to_regnamespace(current_schema()) AND p.proname IN ('partition_of', 'hex_of', 'id_of', 'edge_of')
 ) AS object;
 
 -- name: check_states

@@ -12,6 +12,7 @@
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
+-- A claim that is given back leaves that as it was.
 -- The lease rows are held, in order, until the commit: nobody can acquire a partition past a claim that is under
 -- way, and a claim waits for nobody who only renews. The tasks' rows are locked in order too.
 -- name: task_claim
@@ -36,8 +37,13 @@ WITH asked AS MATERIALIZED (
         AND t.state + 0 IN (2, 5)
         AND (t.wake_at <= :now::bigint + :early_ms::bigint OR t.wake_at = asked.was_due)
         AND (t.expires_at IS NULL OR t.expires_at > :now::bigint)
-        AND (t.decide_by IS NULL OR t.decide_by > :now::bigint)
-        AND (t.after_id IS NULL OR NOT EXISTS (
+        AND (t.decide_by IS NULL OR t.decide_by > :now::bigint OR t.attempt > 0 OR NOT EXISTS (
+            SELECT 1 FROM task_details AS d
+            JOIN schedules AS s
+                ON s.partition_id = partition_of(id_of(d.schedule_id)) AND s.id = id_of(d.schedule_id)
+            WHERE d.partition_id = t.partition_id AND d.id = t.id AND s.next_id = t.id
+        ))
+        AND (t.after_id IS NULL OR t.attempt > 0 OR NOT EXISTS (
             SELECT 1 FROM tasks AS earlier
             WHERE earlier.partition_id = partition_of(t.after_id) AND earlier.id = t.after_id
                 AND (
@@ -53,7 +59,7 @@ UPDATE tasks SET
     attempt = tasks.attempt + 1, fence = greatest(tasks.fence + 1, :now::bigint), claim_id = :claim_id::bigint,
     node = :node::text, incarnation = :incarnation::text, epoch = locked.epoch,
     lease_until = :now::bigint + :start_delay_ms::bigint + tasks.timeout_ms + :margin_ms::bigint,
-    picked_at = :now::bigint, cancel_requested = false, decide_by = NULL, after_id = NULL
+    picked_at = :now::bigint, cancel_requested = false
 FROM locked
 WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
 
@@ -73,8 +79,7 @@ WHERE t.state + 0 = 4 AND t.claim_id = :claim_id::bigint;
 -- name: task_end_check
 SELECT 1 FROM schedules
 WHERE (partition_id, id) IN (
-    SELECT partition_of((row->>4)::uuid), (row->>4)::uuid
-    FROM jsonb_array_elements(:rows::text::jsonb) AS given (row) WHERE row->>4 ~ '^[0-9a-f]{32}$'
+    SELECT partition_of(id_of(row->>4)), id_of(row->>4) FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 )
 ORDER BY partition_id, id
 FOR NO KEY UPDATE;

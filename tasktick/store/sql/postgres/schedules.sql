@@ -121,6 +121,12 @@ FROM (SELECT * FROM schedules WHERE look_at <= :now::bigint ORDER BY look_at, id
 -- name: schedules_next_look
 SELECT json_build_array(min(look_at)) FROM schedules WHERE look_at > :now::bigint;
 
+-- name: schedules_put_off
+UPDATE schedules SET look_at = :until::bigint
+WHERE (partition_id, id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+) AND look_at < :until::bigint;
+
 -- Those whose fire ahead was worked out by other zone data.
 -- name: schedules_outdated
 UPDATE schedules SET look_at = :now::bigint

@@ -22,3 +22,27 @@ WHERE (partition_id, id) IN (
 -- name: waiters_line_free
 UPDATE schedules SET buffered_id = NULL, holder_id = NULL
 WHERE holder_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));
+
+-- Who has ended in line is as if it had never stood there: the fire ahead waits for the one before it.
+-- name: waiters_step_out
+SELECT 1 FROM schedules
+WHERE (partition_id, id) IN (
+    SELECT partition_of(id_of(d.schedule_id)), id_of(d.schedule_id)
+    FROM json_array_elements_text(:ids::text::json) AS ended (id)
+    JOIN task_details AS d ON d.partition_id = partition_of(ended.id::uuid) AND d.id = ended.id::uuid
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+UPDATE tasks SET after_id = s.holder_id, version = tasks.version + 1
+FROM json_array_elements_text(:ids::text::json) AS ended (id)
+JOIN task_details AS d ON d.partition_id = partition_of(ended.id::uuid) AND d.id = ended.id::uuid
+JOIN schedules AS s
+    ON s.partition_id = partition_of(id_of(d.schedule_id)) AND s.id = id_of(d.schedule_id) AND s.buffered_id = d.id
+WHERE tasks.partition_id = partition_of(s.next_id) AND tasks.id = s.next_id AND tasks.after_id = s.buffered_id;
+UPDATE schedules SET
+    last_id = CASE WHEN last_id = buffered_id THEN holder_id ELSE last_id END, buffered_id = NULL, holder_id = NULL
+WHERE (partition_id, id) IN (
+    SELECT partition_of(id_of(d.schedule_id)), id_of(d.schedule_id)
+    FROM json_array_elements_text(:ids::text::json) AS ended (id)
+    JOIN task_details AS d ON d.partition_id = partition_of(ended.id::uuid) AND d.id = ended.id::uuid
+) AND buffered_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));

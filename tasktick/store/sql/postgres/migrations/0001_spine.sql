@@ -12,6 +12,10 @@ AS 'SELECT get_byte(uuid_send($1), 15)::smallint';
 CREATE FUNCTION hex_of(id uuid) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 AS 'SELECT replace($1::text, ''-'', '''')';
 
+-- The id that a text is; NULL where it is none.
+CREATE FUNCTION id_of(hex text) RETURNS uuid LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS 'SELECT CASE WHEN $1 ~ ''^[0-9a-f]{32}$'' THEN $1::uuid END';
+
 -- Where a page begins: at an id, before all of them (''), or after all of them ('~').
 CREATE FUNCTION edge_of(beyond text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS 'SELECT CASE $1
