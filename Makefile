@@ -51,15 +51,19 @@ run: $(INSTALLED) ## Start it on this machine, data in ./tasktick-data. Another 
 	@exec $(BIN)/tasktick serve --allow-network 127.0.0.0/8 $(ARGS)
 
 .PHONY: test
-test: lint types test-fast test-alone test-binary ## Run every check and every test: what CI runs.
+test: lint types test-fast test-postgres test-alone test-binary ## Run every check and every test: what CI runs.
 
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## Run the tests that need no processes of their own, on both event loops.
 	@TASKTICK_TEST_LOOPS=asyncio,uvloop $(PYTEST) $(TOGETHER) -m "not ($(ALONE)) and not postgres" $(ARGS)
 
+.PHONY: test-postgres
+test-postgres: $(INSTALLED) ## Run the tests that need a PostgreSQL, on every version that is there.
+	@$(PYTEST) $(TOGETHER) -m "postgres and not ($(ALONE))" $(ARGS)
+
 .PHONY: test-alone
 test-alone: $(INSTALLED) ## Run the tests with real processes, kill -9 and hostile receivers, one at a time.
-	@$(PYTEST) -m "($(ALONE)) and not postgres" $(ARGS)
+	@$(PYTEST) -m "$(ALONE)" $(ARGS)
 
 .PHONY: test-speed
 test-speed: $(INSTALLED) ## Fail every test over 0.25 s that is not marked slow (on an idle machine).

@@ -1,5 +1,6 @@
 """The real daemon, as a process on a store of its own."""
 
+import asyncio
 import contextlib
 import http.client
 import os
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import msgspec
 
 from bench import processes
@@ -28,7 +30,7 @@ KEY_FILE = "operator.key"
 class Daemon:
     """A process that serves."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, store: str | None = None) -> None:
         self.data = data
         self.port = free_port()
         self._log = (data.parent / f"{data.name}.log").open("ab")
@@ -37,6 +39,7 @@ class Daemon:
             "tasktick",
             "serve",
             *("--data", str(data), "--listen", f"127.0.0.1:{self.port}", "--allow-network", "127.0.0.0/8"),
+            *(("--store", store) if store is not None else ()),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
@@ -129,10 +132,35 @@ class Ledger:
         self._raw.close()
 
 
+class ServerLedger:
+    """The same of a store in a PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._connection = self._loop.run_until_complete(asyncpg.connect(url))
+
+    def _number(self, statement: str, *arguments: int) -> int:
+        return int(self._loop.run_until_complete(self._connection.fetchval(statement, *arguments)))
+
+    def succeeded(self) -> int:
+        """Tasks recorded as succeeded, from the counts kept with each commit."""
+        return self._number("SELECT coalesce(sum(tasks), 0) FROM counts WHERE state = $1", int(State.SUCCEEDED))
+
+    def rows(self) -> tuple[int, int]:
+        """Succeeded tasks and succeeded attempts, counted over the tables."""
+        tasks = self._number("SELECT count(*) FROM tasks WHERE state = $1", int(State.SUCCEEDED))
+        return tasks, self._number("SELECT count(*) FROM attempts WHERE state = 'succeeded'")
+
+    def close(self) -> None:
+        """Let go of the server."""
+        self._loop.run_until_complete(self._connection.close())
+        self._loop.close()
+
+
 @contextmanager
-def running(data: Path) -> Iterator[Daemon]:
+def running(data: Path, store: str | None = None) -> Iterator[Daemon]:
     """A daemon that is ready, and is stopped afterwards."""
-    daemon = Daemon(data)
+    daemon = Daemon(data, store)
     try:
         daemon.wait_until_ready()
         yield daemon

@@ -7,7 +7,7 @@ from its first request to its last answer.
 import time
 from pathlib import Path
 
-from bench.daemon import Ledger, running
+from bench.daemon import Ledger, ServerLedger, running
 from bench.figures import Figure, at_least, at_most, per_second, ratio
 from bench.processes import ask, child
 from bench.receiver import ask_receiver
@@ -21,11 +21,11 @@ SECONDS_MAX = 60
 LOOK_SECONDS = 0.02
 
 
-def fire(folder: Path, port: int, count: int) -> tuple[float, float]:
+def fire(folder: Path, port: int, count: int, store: str | None = None) -> tuple[float, float]:
     """Seconds until all are recorded, and processor seconds of the daemon meanwhile; everything is checked."""
     ask_receiver(port, "/reset")
-    with running(folder) as daemon:
-        ledger = Ledger(folder)
+    with running(folder, store) as daemon:
+        ledger = Ledger(folder) if store is None else ServerLedger(store)
         try:
             due_ms = now_ms() + AHEAD_MS
             daemon.create(f"http://127.0.0.1:{port}/fire", [due_ms] * count)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import boot, create, fire, lateness
+from bench import boot, create, fire, lateness, postgres
 from bench.figures import Figure, as_record, table
 from tasktick import __version__
 from tasktick.store.connect import SQLITE_VERSION_TEXT
@@ -27,6 +27,7 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "fire": ("fire: 20,000 tasks due at once", fire.measure),
     "lateness": ("lateness: from the due instant to the receiver", lateness.measure),
     "create": ("create: tasks accepted, durable each", create.measure),
+    "postgres": ("postgres: the same beside SQLite", postgres.measure),
     "boot": ("boot: with tasks pending", boot.measure),
 }
 

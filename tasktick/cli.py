@@ -18,12 +18,12 @@ from tasktick.errors import ConfigError, TaskTickError
 
 if TYPE_CHECKING:
     from tasktick.config import Config
-    from tasktick.store.migrate import Migration
+    from tasktick.store.opening import Place
 
 FAILED = 1
 WRONG_USAGE = 2
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-ONE_PROCESS = "This version keeps its tasks in SQLite, which one process writes"
+ONE_PROCESS = "In this version one process has the store for itself"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -66,7 +66,12 @@ def main() -> None:
 def store_options(command: Command) -> Command:
     """How to say which store."""
     flags = (
-        click.option("--store", "store_url", metavar="URL", help="sqlite:///relative.db or sqlite:////absolute.db."),
+        click.option(
+            "--store",
+            "store_url",
+            metavar="URL",
+            help="sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/database.",
+        ),
         click.option("--data", metavar="DIR", help="The data folder.  [default: ./tasktick-data]"),
         click.option(
             "--config",
@@ -92,17 +97,21 @@ def load_config(file: Path | None, flags: dict[str, Any] | None = None, failure:
         raise failure(str(error)) from error
 
 
-def store_path(config: "Config") -> Path:
-    """The file that the settings name."""
-    from tasktick.store.database import sqlite_path
+def store_place(config: "Config", failure: type[Failed] = Misused) -> "Place":
+    """Where the settings say that the store is."""
+    from tasktick.store.connect import require_postgres_driver
+    from tasktick.store.opening import place_of
 
     try:
-        path = sqlite_path(config.store.url, Path(config.store.data))
-        if os.path.isfile(path.parent):  # unlike Path's, it never raises
-            raise Misused(f"{path.parent} is a file, not a folder: name a folder with --data.")
-        return path
+        place = place_of(config.store)
+        if not isinstance(place, Path):
+            require_postgres_driver()
     except ConfigError as error:
-        raise Misused(str(error)) from error
+        raise failure(str(error)) from error
+    folder = place.parent if isinstance(place, Path) else Path(config.store.data)
+    if os.path.isfile(folder):  # unlike Path's, it never raises
+        raise failure(f"{folder} is a file, not a folder: name a folder with --data.")
+    return place
 
 
 @cli.command()
@@ -144,7 +153,7 @@ def serve(file: Path | None, processes: int | None, gossip: str | None, join: tu
     names |= {"allow_networks": "dispatch.allow_networks", "log_format": "log.format", "log_level": "log.level"}
     flags = {names.get(name, name): value for name, value in given.items()}
     config = load_config(file, flags)
-    store_path(config)
+    store_place(config)
     raise SystemExit(_run(config, lambda: _reread(file, flags)))
 
 
@@ -202,17 +211,16 @@ def check_config(file: Path) -> None:
       tasktick check-config /etc/tasktick.toml
     """
     from tasktick.config import Config
-    from tasktick.store.database import sqlite_path
+    from tasktick.store.postgres_links import PostgresAddress
 
     config = load_config(file, failure=Failed)
-    try:
-        sqlite_path(config.store.url, Path(config.store.data))
-    except ConfigError as error:
-        raise Failed(str(error)) from error
+    place = store_place(config, Failed)
     changed = _changed(config, Config())
     click.echo(f"{file} is ok; {len(changed)} setting(s) are not the default.")
     for name, value in changed:
-        click.echo(f"{name} = {msgspec.json.encode(value).decode()}")
+        # The URL of a database on a server may hold its password.
+        shown = place.shown if name == "store.url" and isinstance(place, PostgresAddress) else value
+        click.echo(f"{name} = {msgspec.json.encode(shown).decode()}")
 
 
 def _changed(section: msgspec.Struct, default: msgspec.Struct, prefix: str = "") -> list[tuple[str, Any]]:
@@ -239,51 +247,27 @@ def migrate(file: Path | None, data: str | None, store_url: str | None, only_che
       tasktick migrate --check
       tasktick migrate --data /var/lib/tasktick
     """
-    path = store_path(load_config(file, {"store.data": data, "store.url": store_url}))
-    steps = _steps(path, only_check=only_check)
+    from tasktick.store import stopped
+
+    place = store_place(load_config(file, {"store.data": data, "store.url": store_url}))
+    try:
+        steps = stopped.steps(place, only_check=only_check)
+    except TaskTickError as error:
+        raise Failed(str(error)) from error
+    shown = place if isinstance(place, Path) else place.shown
     if not steps:
-        click.echo(f"{path} is up to date.")
+        click.echo(f"{shown} is up to date.")
         return
-    click.echo(f"{path}: {'would be applied' if only_check else 'applied'}:")
+    click.echo(f"{shown}: {'would be applied' if only_check else 'applied'}:")
     for step in steps:
         click.echo(f"  {step.version:04} {step.name}")
     if only_check:
         click.get_current_context().exit(FAILED)
 
 
-def _steps(path: Path, *, only_check: bool) -> "list[Migration]":
-    from tasktick.store import migrate as migrations
-    from tasktick.store.connect import DatabaseError, raw_connection
-    from tasktick.store.database import advice_on, flag_of, lock_file, may_write, require_file
-    from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS
-
-    try:
-        require_file(path)
-        if only_check:
-            raw = raw_connection(path, READER_PRAGMAS, read_only=True)
-            try:
-                return migrations.pending(migrations.available(), migrations.applied(raw))
-            finally:
-                raw.close()
-        with lock_file(path):
-            raw = raw_connection(path, WRITER_PRAGMAS)
-            try:
-                return migrations.migrate(raw)
-            finally:
-                raw.close()
-    except TaskTickError as error:
-        raise Failed(str(error)) from error
-    except OSError as error:
-        raise Failed(f"The store {path} cannot be read: {error.strerror}.{advice_on(error)}") from error
-    except DatabaseError as error:
-        check = f"Run `tasktick store check {flag_of(path)}`."
-        advice = check if may_write(path.parent) else "Run this as the daemon's user."
-        raise Failed(f"The store {path} cannot be migrated: {error}. {advice}") from error
-
-
 @cli.group()
 def store() -> None:
-    """Look into a store on disk."""
+    """Look into a store."""
 
 
 @store.command("check")
@@ -301,15 +285,17 @@ def store_check(file: Path | None, data: str | None, store_url: str | None, full
       tasktick store check --data /var/lib/tasktick --full -o json
     """
     from tasktick.ctl import render
-    from tasktick.store.check import check
+    from tasktick.store import stopped
 
-    path = store_path(load_config(file, {"store.data": data, "store.url": store_url}))
+    place = store_place(load_config(file, {"store.data": data, "store.url": store_url}))
     try:
-        report = check(path, full=full)
+        report = stopped.checked(place, full=full)
+    except ConfigError as error:
+        raise Misused(str(error)) from error
     except TaskTickError as error:
         raise Failed(str(error)) from error
     except OSError as error:
-        raise Failed(f"The store {path} cannot be read: {error.strerror or error}.") from error
+        raise Failed(f"The store {place} cannot be read: {error.strerror or error}.") from error
     if output == "json":
         click.echo(msgspec.json.encode(report).decode())
     else:

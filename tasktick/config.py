@@ -74,6 +74,7 @@ class StoreConfig(Section, frozen=True):
     data: str = "./tasktick-data"
     retention_days: int = 30
     idempotency_hours: int = 24
+    prepared_statements: bool = True
     retention_batch_rows: int = 200
     events_hours: int = 24
     events_max: int = 1_000_000

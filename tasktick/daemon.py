@@ -44,7 +44,7 @@ from tasktick.model.task import DEFAULT_TENANT, TaskState
 from tasktick.node import Node, World
 from tasktick.notify import Supervisor, Watchdog, watchdog_ms
 from tasktick.service import Services
-from tasktick.store.database import SqliteDatabase, open_sqlite, sqlite_path
+from tasktick.store.opening import OpenStore, open_store
 
 log = logs.get("daemon")
 
@@ -264,8 +264,13 @@ class Daemon:
         config, services = self._config, self.services
         self.supervisor.status("opening its store")
         services.run_loop(Watchdog(self.supervisor, watchdog_ms(os.environ)))
-        path = sqlite_path(config.store.url, self._data)
-        database = await open_sqlite(path, services.spawn, partial(services.crash, "store"))
+        database = await open_store(
+            config.store,
+            spawn=services.spawn,
+            crash=partial(services.crash, "store"),
+            clock=self.clock,
+            random=self._random,
+        )
         services.on_stop("store", database.close)
         # The default tenant's first secret is made at the first start: where it is, a new vault would open nothing.
         is_first = not await signing_secrets.are_sealed(database, DEFAULT_TENANT)
@@ -303,7 +308,7 @@ class Daemon:
 
     def _ports(
         self,
-        database: SqliteDatabase,
+        database: OpenStore,
         keeper: vault.Vault,
         keys: SigningKeys,
         node: Node,
@@ -339,7 +344,7 @@ class Daemon:
             live_stats=node.live_stats,
         )
 
-    def _make_feed(self, database: SqliteDatabase) -> EventFeed:
+    def _make_feed(self, database: OpenStore) -> EventFeed:
         feed = EventFeed(self.clock, database, self._config.server)
         database.writer.committed = feed.committed
         self._metrics.gauge("event_streams", "Streams of events that are open.", lambda: len(feed))
@@ -364,9 +369,7 @@ class Daemon:
         limits = SenderLimits(connections_max=dispatch.in_flight_max, connect_timeout_ms=dispatch.connect_timeout_ms)
         return WebhookSender(self._policy, self.clock.monotonic_ms, limits)
 
-    def _make_node(
-        self, database: SqliteDatabase, sender: WebhookSender, keeper: vault.Vault, keys: SigningKeys
-    ) -> Node:
+    def _make_node(self, database: OpenStore, sender: WebhookSender, keeper: vault.Vault, keys: SigningKeys) -> Node:
         world = World(
             clock=self.clock,
             random=self._random,

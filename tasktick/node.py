@@ -162,7 +162,8 @@ class Node:
         """Take the leases and begin; returns when the wheel is loaded."""
         world, services = self.world, self.world.services
         now = world.clock.now_ms()
-        await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now))
+        home = world.database.home
+        await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now, home))
         self.epochs.update(await world.database.write(lambda tx: leases.acquire(tx, self.incarnation)))
         assert len(self.epochs) == len(ALL_PARTITIONS), "the lock on the store proves that nobody else has a lease"
         services.on_stop("leases", self._give_leases_back)

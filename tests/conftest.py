@@ -13,6 +13,8 @@ import hypothesis
 import pytest
 import uvloop
 
+from tests import postgres
+
 UNMARKED_LIMIT_S = 0.25
 # Marks under which one loop is enough, and 0.25 s is not asked for.
 LONG_MARKS = ("slow", "chaos", "hostile", "process", "postgres")
@@ -61,3 +63,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
             "or does less, or runs in virtual time."
         )
     return report
+
+
+def pytest_report_header() -> str:
+    """Which PostgreSQL there is to test on."""
+    found = ", ".join(f"{version} ({folder})" for version, folder in sorted(postgres.installed().items()))
+    return f"PostgreSQL: {found or 'none; install the test group of pyproject.toml, or postgresql-15'}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clusters_end() -> Generator[None]:
+    """Servers that a test has started end with the session."""
+    yield
+    postgres.remove_clusters()

@@ -1,9 +1,10 @@
 """The durable truth: what is not in here has not happened.
 
 Layout: `protocol` says what a database must be able to do; `connect` is the only module that knows
-the drivers; `database` opens, migrates and closes; `writer` is the one way in (lanes, whole batches,
-one commit for what waits together). One module per noun holds its operations, written once over
-`Transaction`; the statements themselves are in `sql/<dialect>/<noun>.sql` under the same names.
+the drivers; `opening` chooses; `database` and `postgres_database` open, migrate and close; `writer`
+and `postgres_writer` are the ways in (`lanes`, whole batches, one commit for what waits together).
+One module per noun holds its operations, written once over `Transaction`; the statements themselves
+are in `sql/<dialect>/<noun>.sql` under the same names.
 
 Invariants:
 
@@ -12,7 +13,7 @@ Invariants:
   the state before, and the lease's term or the attempt's fence. What does not match is stale: counted, dropped.
 * A schedule moves only by a plan (`schedules.carry_out`): tasks, ledger and cursor in one transaction.
 * Counts by state and tenant are kept as deltas in the same transaction.
-* A commit whose fate is unknown stops the process (`StoreBroken`); a full disk refuses writes (`StoreFull`)
-  and recovers by itself.
+* On SQLite a commit whose fate is unknown stops the process (`StoreBroken`); on PostgreSQL it is found out
+  (`postgres`). A full disk or a server that is away refuses writes (`StoreUnavailable`) and recovers by itself.
 * Program and store agree by (version, min_reader): a store is refused only if it cannot be read.
 """

@@ -16,10 +16,12 @@ from tasktick.model.state import STORED
 from tasktick.store import counts, migrate
 from tasktick.store.connect import SQLITE_VERSION_TEXT, DatabaseError, RawConnection, raw_connection
 from tasktick.store.database import may_write, require_file
-from tasktick.store.protocol import Transaction
+from tasktick.store.protocol import Operation, Transaction
 from tasktick.store.sqlite import READER_PRAGMAS, SqliteTransaction, read_with, step
 
 SHOWN_MAX = 3
+NOT_COMPARED = "not compared: store and program are at different versions"
+Objects = dict[tuple[str, str], str]
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -34,7 +36,7 @@ class Report(msgspec.Struct, frozen=True):
     """All checks of one store."""
 
     path: str
-    sqlite: str
+    database: str
     ok: bool
     checks: list[Check]
 
@@ -106,21 +108,30 @@ def _judged(path: Path, checks: list[Check]) -> Report:
 
 
 def _report(path: Path, checks: list[Check]) -> Report:
-    return Report(str(path), SQLITE_VERSION_TEXT, all(one.ok for one in checks), checks)
+    return Report(str(path), f"SQLite {SQLITE_VERSION_TEXT}", all(one.ok for one in checks), checks)
 
 
-Look = Callable[[RawConnection], tuple[bool, str]]
+Finding = tuple[bool, str]
+Look = Callable[[RawConnection], Finding]
 
 
 def _looks(*, full: bool) -> list[tuple[str, Look]]:
     pages = "check_pages_full" if full else "check_pages_quick"
     return [
         ("pages", lambda raw: _pages(raw, pages)),
-        ("schema", _schema),
+        ("schema", lambda raw: judged_schema(migrate.available(), migrate.applied(raw))),
         ("structure", _structure),
-        ("counts", _counts),
-        *((rule.name, _look_of(rule)) for rule in RULES),
+        *((name, _look_of(operation)) for name, operation in contents()),
     ]
+
+
+def contents() -> list[tuple[str, Operation[Finding]]]:
+    """What is looked at in the rows of any database."""
+    return [("counts", _counts), *((rule.name, _operation_of(rule)) for rule in RULES)]
+
+
+def _look_of(operation: Operation[Finding]) -> Look:
+    return lambda raw: read_with(raw, operation)
 
 
 def _tried(name: str, raw: RawConnection, look: Look) -> Check:
@@ -145,43 +156,52 @@ def _some(found: list[str]) -> str:
     return "; ".join(found[:SHOWN_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _schema(raw: RawConnection) -> tuple[bool, str]:
-    theirs = migrate.applied(raw)
+def judged_schema(ours: list[migrate.Migration], theirs: list[migrate.Applied]) -> Finding:
+    """At which version the store is; one without any is none of ours."""
     if not theirs:
         return False, "it has no schema: this is no TaskTick store"
-    todo = migrate.pending(migrate.available(), theirs)
+    todo = migrate.pending(ours, theirs)
     at = f"version {theirs[-1].version}"
     waiting = ", ".join(f"{one.version:04} {one.name}" for one in todo)
     return True, f"{at}; to be applied at the next start: {waiting}" if todo else at
 
 
 def _structure(raw: RawConnection) -> tuple[bool, str]:
-    ours = {one.version for one in migrate.available()}
-    theirs = {one.version for one in migrate.applied(raw)}
-    if ours != theirs:
-        return True, "not compared: store and program are at different versions"
+    if are_apart(migrate.available(), migrate.applied(raw)):
+        return True, NOT_COMPARED
     fresh = raw_connection(Path(":memory:"))
     try:
         migrate.migrate(fresh)
         wanted, found = _objects(fresh), _objects(raw)
     finally:
         fresh.close()
+    return compared(wanted, found)
+
+
+def _objects(raw: RawConnection) -> Objects:
+    return step(objects(SqliteTransaction(raw)))
+
+
+async def objects(tx: Transaction) -> Objects:
+    """Every object of the schema, by kind and name."""
+    rows = await tx.rows("check_structure", tuple[str, str, str])
+    return {(kind, name): sql for kind, name, sql in rows}
+
+
+def are_apart(ours: list[migrate.Migration], theirs: list[migrate.Applied]) -> bool:
+    """Whether store and program are at different versions."""
+    return {one.version for one in ours} != {one.version for one in theirs}
+
+
+def compared(wanted: Objects, found: Objects) -> Finding:
+    """Whether all that should be there is there, as it should be."""
     wrong = [f"{kind} {name}" for kind, name in sorted(wanted) if found.get((kind, name)) != wanted[kind, name]]
     return (False, "missing or changed: " + _some(wrong)) if wrong else (True, "every table and index is there")
 
 
-def _objects(raw: RawConnection) -> dict[tuple[str, str], str]:
-    rows = step(SqliteTransaction(raw).rows("check_structure", tuple[str, str, str]))
-    return {(kind, name): sql for kind, name, sql in rows}
-
-
-def _counts(raw: RawConnection) -> tuple[bool, str]:
-    async def operation(tx: Transaction) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        kept = {(one.tenant, one.state): one.tasks for one in await counts.read(tx, None)}
-        actual = {(one.tenant, one.state): one.tasks for one in await counts.actual(tx)}
-        return kept, actual
-
-    kept, actual = read_with(raw, operation)
+async def _counts(tx: Transaction) -> Finding:
+    kept = {(one.tenant, one.state): one.tasks for one in await counts.read(tx, None)}
+    actual = {(one.tenant, one.state): one.tasks for one in await counts.actual(tx)}
     wrong = [
         f"{tenant} in state {state}: kept {kept.get((tenant, state), 0)}, there are {actual.get((tenant, state), 0)}"
         for tenant, state in sorted(kept.keys() | actual.keys())
@@ -192,15 +212,12 @@ def _counts(raw: RawConnection) -> tuple[bool, str]:
     )
 
 
-def _look_of(rule: Rule) -> Look:
-    async def operation(tx: Transaction) -> list[Faults]:
-        return await tx.rows(rule.query, Faults, **rule.parameters)
-
-    def look(raw: RawConnection) -> tuple[bool, str]:
-        faults = read_with(raw, operation)[0]
+def _operation_of(rule: Rule) -> Operation[Finding]:
+    async def operation(tx: Transaction) -> Finding:
+        faults = (await tx.rows(rule.query, Faults, **rule.parameters))[0]
         if not faults.rows:
             return True, rule.holds
         example = f", such as {faults.example}" if faults.example is not None else ""
         return False, f"{faults.rows} {rule.broken}{example}"
 
-    return look
+    return operation

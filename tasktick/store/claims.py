@@ -119,7 +119,7 @@ def _after(one: End, *, cancel: bool) -> State:
 def _guard(one: End) -> tuple[Any, ...]:
     """The row that `task_end_check` reads."""
     claimed = one.claimed
-    return claimed.id, claimed.fence, claimed.claim_id, one.expired_by
+    return claimed.id, claimed.fence, claimed.claim_id, one.expired_by, claimed.schedule_id
 
 
 async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMaker) -> dict[str, Due]:

@@ -1,5 +1,6 @@
 """The only module that knows the database drivers.
 
+asyncpg is an extra, imported where a PostgreSQL is connected to and not before.
 `pysqlite3`, where it is installed, takes the place of the standard library's `sqlite3` before aiosqlite
 is imported: it brings a current SQLite, and every release before 3.51.3 has a race between a write and
 the reset of the write-ahead log. All writes and checkpoints go through one connection in any case.
@@ -7,8 +8,11 @@ the reset of the write-ahead log. All writes and checkpoints go through one conn
 
 import sys
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from tasktick.errors import ConfigError
 
 try:
     import pysqlite3
@@ -30,6 +34,8 @@ SQLITE_VERSION_TEXT: str = sqlite3.sqlite_version
 DatabaseError = sqlite3.DatabaseError
 OperationalError = sqlite3.OperationalError
 RawConnection = sqlite3.Connection
+
+POSTGRES_MISSING = "store.url names a PostgreSQL, and its driver is not installed: pip install 'tasktick[postgres]'."
 
 # Result codes of SQLite, without their extension.
 _FULL = 13
@@ -136,3 +142,97 @@ def statements(text: str) -> list[str]:
     if waiting.strip():
         found.append(waiting.strip())
     return found
+
+
+class PostgresConnection(Protocol):
+    """A connection to a PostgreSQL."""
+
+    async def execute(self, query: str, *arguments: Any) -> str: ...
+
+    async def fetchval(self, query: str, *arguments: Any) -> Any: ...
+
+    async def close(self, *, timeout: float | None = None) -> None: ...  # noqa: ASYNC109 - asyncpg's
+
+    def terminate(self) -> None: ...
+
+    def is_closed(self) -> bool: ...
+
+    def add_log_listener(self, callback: Any) -> None: ...
+
+    def remove_log_listener(self, callback: Any) -> None: ...
+
+
+class Fault(Enum):
+    """What an error of a PostgreSQL is about, and so what is to be done about it."""
+
+    ROW = "the statement, or what it was given"
+    ABORTED = "others, who were in the way: the same again is right"
+    LOST = "the connection, or a server that takes no work now"
+    FULL = "the disk"
+    CORRUPT = "what is on the disk"
+    POOLER = "a pooler that does not keep prepared statements"
+    REFUSED = "who we are, or what the database is called"
+
+
+# By SQLSTATE, or by its class. Serialization, deadlock, lock not to be had, cancelled by a timeout.
+_POSTGRES_ABORTED = frozenset({"40001", "40P01", "55P03", "57014"})
+# Read-only (a standby, or a server that was demoted), sessions that a timeout ended.
+_POSTGRES_LOST = frozenset({"25006", "25P03", "25P04", "57P01", "57P02", "57P03", "57P05", "57P04"})
+_POSTGRES_POOLER = frozenset({"26000", "42P05", "08P01"})
+_POSTGRES_CLASSES = {"08": Fault.LOST, "53": Fault.LOST, "28": Fault.REFUSED, "3D": Fault.REFUSED, "XX": Fault.CORRUPT}
+_POSTGRES_FULL = "53100"
+_POSTGRES_IO = "58"
+
+
+def require_postgres_driver() -> None:
+    """Raise unless PostgreSQL can be spoken to."""
+    try:
+        import asyncpg  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(POSTGRES_MISSING) from error
+
+
+async def connect_postgres(
+    url: str, *, application: str, timeout_ms: float, command_timeout_ms: float | None, keep_statements: bool
+) -> PostgresConnection:
+    """Connect; statements that are used again are kept prepared, unless a pooler stands in between."""
+    require_postgres_driver()
+    import asyncpg
+
+    connection: PostgresConnection = await asyncpg.connect(
+        url,
+        timeout=timeout_ms / 1_000,
+        command_timeout=None if command_timeout_ms is None else command_timeout_ms / 1_000,
+        statement_cache_size=512 if keep_statements else 0,
+        max_cached_statement_lifetime=0,
+        max_cacheable_statement_size=0,
+        server_settings={"application_name": application},
+    )
+    return connection
+
+
+def fault_of(error: BaseException) -> Fault | None:
+    """What this error of a PostgreSQL is about; None if it is none of a database."""
+    if isinstance(error, OSError | EOFError):  # TimeoutError is an OSError
+        return Fault.LOST
+    if "asyncpg" not in sys.modules:
+        return None
+    import asyncpg
+
+    if isinstance(error, asyncpg.PostgresError):
+        return _fault_of_state(error.sqlstate or "")
+    if isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError):
+        return Fault.ROW if isinstance(error, ValueError) else Fault.LOST
+    return None
+
+
+def _fault_of_state(state: str) -> Fault:
+    if state in _POSTGRES_ABORTED or (state == "0A000"):  # a plan that a change of the schema has made stale
+        return Fault.ABORTED
+    if state in _POSTGRES_LOST:
+        return Fault.LOST
+    if state in _POSTGRES_POOLER:
+        return Fault.POOLER
+    if state == _POSTGRES_FULL or state.startswith(_POSTGRES_IO):
+        return Fault.FULL if state == _POSTGRES_FULL else Fault.CORRUPT
+    return _POSTGRES_CLASSES.get(state[:2], Fault.ROW)

@@ -91,6 +91,11 @@ class SqliteDatabase:
         """Reads what is due: never behind a client's listing."""
         return LinkReader(self._links.near_reader)
 
+    @property
+    def home(self) -> str:
+        """The file itself: whoever had it open before is dead."""
+        return ""
+
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         """Run an operation and commit it."""
         return await self._writer.write(operation, lane)
@@ -189,12 +194,11 @@ def sqlite_path(url: str | None, data: Path) -> Path:
     """Where the store is: `sqlite:///relative.db`, `sqlite:////absolute.db`, or the default in the data folder."""
     if url is None:
         return data / FILE_NAME
-    if url.startswith(("postgresql://", "postgres://")):
-        raise ConfigError("store.url: this version keeps its tasks in SQLite; PostgreSQL is not there yet.")
     if not url.startswith(URL_START) or len(url) == len(URL_START):
         raise ConfigError(
             # The URL of another database may hold its password: it is not shown.
-            "store.url: this is neither sqlite:///relative.db (from the working folder) nor sqlite:////absolute.db."
+            "store.url: this is none of sqlite:///relative.db (from the working folder), sqlite:////absolute.db and "
+            "postgresql://user@host/database."
         )
     return Path(url.removeprefix(URL_START))
 

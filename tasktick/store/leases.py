@@ -1,17 +1,19 @@
 """Nodes and leases: which incarnation runs, and which partitions it owns under which epoch.
 
-On SQLite the lock on the data folder proves that every other incarnation in the file is dead, so a start
-takes all partitions at once; the epoch grows with each acquisition all the same.
+On SQLite the lock on the data folder proves that every other incarnation in the file is dead. On PostgreSQL it proves
+that of those which had the lock of the same folder; others are kept out by the lock on the database, and what they may
+still be sending is left to the end of its lease. Either way a start takes all partitions at once; the epoch grows with
+each acquisition all the same.
 """
 
 from tasktick.model.partition import ALL_PARTITIONS, Lease
 from tasktick.store.protocol import Transaction
 
 
-async def start_node(tx: Transaction, incarnation: str, name: str, now: int) -> None:
-    """Record this start; its predecessors on the same locked file are dead."""
-    await tx.run("nodes_prove_dead", incarnation=incarnation, now=now)
-    await tx.run("node_insert", incarnation=incarnation, name=name, now=now)
+async def start_node(tx: Transaction, incarnation: str, name: str, now: int, home: str = "") -> None:
+    """Record this start; its predecessors on what is locked (the file, the data folder) are dead."""
+    await tx.run("nodes_prove_dead", incarnation=incarnation, home=home, now=now)
+    await tx.run("node_insert", incarnation=incarnation, name=name, home=home, now=now)
 
 
 async def acquire(tx: Transaction, incarnation: str) -> dict[int, int]:

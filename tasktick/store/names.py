@@ -5,11 +5,12 @@ request that shows it, with the answer that it was given, for a window.
 """
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
 from tasktick.errors import Refused
-from tasktick.store.protocol import Transaction, only
+from tasktick.store.protocol import Aborted, Transaction, only
 from tasktick.store.rows import Name, columns
 
 TASK = "task"
@@ -61,7 +62,13 @@ def replayed(row: Name, fingerprint: str) -> StoredAnswer:
 async def remember(tx: Transaction, key: IdempotencyKey, object_id: str, answer: StoredAnswer) -> None:
     """Keep the answer; an expired row of the same key makes way."""
     await tx.run("names_expire_now", tenant=key.tenant, kind=IDEMPOTENCY, name=key.name, now=key.now)
-    await tx.run("names_insert", rows=[columns(answer_row(key, object_id, answer))])
+    await take(tx, [columns(answer_row(key, object_id, answer))])
+
+
+async def take(tx: Transaction, rows: list[dict[str, Any]]) -> None:
+    """Take keys that were free when this transaction looked."""
+    if await tx.run("names_insert", rows=rows) != len(rows):
+        raise Aborted("Another transaction has just taken the key.")
 
 
 async def answer(tx: Transaction, key: IdempotencyKey, answer: StoredAnswer) -> None:

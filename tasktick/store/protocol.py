@@ -6,7 +6,16 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from tasktick.errors import StoreError
+
 T = TypeVar("T")
+
+
+class Aborted(StoreError):
+    """The transaction is undone because of others that were quicker: the same again is right.
+
+    Who finds that out by itself raises it; a store that has one writer never does.
+    """
 
 
 class Transaction(Protocol):
@@ -64,6 +73,11 @@ class Database(Reader, Writer, Protocol):
 
     @property
     def near(self) -> Reader: ...
+
+    @property
+    def home(self) -> str:
+        """What this process alone has the lock of: who had it before is dead."""
+        ...
 
 
 def only(rows: list[T]) -> T | None:

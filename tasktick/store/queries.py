@@ -9,7 +9,11 @@ import re
 from functools import cache
 from importlib.resources import files
 
+import msgspec
+
 _HEAD = re.compile(r"^-- (name|fragment): ([a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
+# Text in quotes, which is left alone, or a parameter; `::` is a cast.
+_PARAMETER = re.compile(r"'[^']*'|(?<![:\w]):([a-z][a-z0-9_]*)")
 _INCLUDE = re.compile(r"^[ \t]*-- include: ([a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
 
 
@@ -52,3 +56,22 @@ def split(body: str) -> tuple[str, ...]:
     lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
     statements = re.split(r";[ \t]*$", "\n".join(lines), flags=re.MULTILINE)
     return tuple(one.strip() for one in statements if one.strip())
+
+
+class Positional(msgspec.Struct, frozen=True):
+    """A statement whose parameters are numbered, and their names in that order."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+def positional(statement: str) -> Positional:
+    """The statement with `$1` where it says `:name`; a name has one number wherever it stands."""
+    places: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        name = found[1]
+        return found[0] if name is None else f"${places.setdefault(name, len(places) + 1)}"
+
+    text = _PARAMETER.sub(number, statement)
+    return Positional(text, tuple(places))

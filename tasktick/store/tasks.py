@@ -120,7 +120,7 @@ async def _take_names(tx: Transaction, creates: list[Create], results: list[Any]
     ]
     if rows:
         rows.sort(key=lambda row: (row["tenant"], row["kind"], row["name"]))
-        await tx.run("names_insert", rows=rows)
+        await names.take(tx, rows)
 
 
 async def _settle_taken(tx: Transaction, one: Create, row: Name, at: int, results: list[Any]) -> None:

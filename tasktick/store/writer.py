@@ -11,23 +11,19 @@ what it did outside the transaction.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import msgspec
+from typing import Any
 
 from tasktick import logs
 from tasktick.errors import StoreBroken, StoreError, StoreFull
 from tasktick.store.connect import DatabaseError, Link, RawConnection, is_full
-from tasktick.store.protocol import Batch, Lane, Operation
+from tasktick.store.lanes import Job, LaneWriter, answers
+from tasktick.store.protocol import Lane
 from tasktick.store.sqlite import SqliteTransaction, in_savepoint, step, write_with
 
-T = TypeVar("T")
 log = logs.get("store")
 
 TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
-WAITING_MAX = 50_000
 # After so much an idle moment is used to move the log into the file; after more, it is done without one.
 CHECKPOINT_IDLE_ROWS = 2_000
 CHECKPOINT_IDLE_CHARS = 8_388_608
@@ -35,86 +31,20 @@ CHECKPOINT_BUSY_ROWS = 20_000
 CHECKPOINT_BUSY_CHARS = 67_108_864
 
 
-class Job(msgspec.Struct):
-    """What one caller waits for."""
-
-    future: asyncio.Future[Any]
-    lane: Lane
-    operation: Operation[Any] | None = None
-    batch: Batch | None = None
-    items: list[Any] = []
-
-    @property
-    def rows(self) -> int:
-        return max(1, len(self.items))
-
-
-class SqliteWriter:
+class SqliteWriter(LaneWriter):
     """Queues jobs and runs them, transaction after transaction, on one connection."""
 
     def __init__(self, link: Link, crash: Callable[[BaseException], None]) -> None:
+        super().__init__()
         self._link = link
         self._crash = crash
-        self._lanes: dict[Lane, deque[Job]] = {lane: deque() for lane in Lane}
         self._wake = asyncio.Event()
-        self._waiting_rows = 0
-        self._closing = False
-        self._broken: StoreError | None = None
-        self.commits = 0
-        # Called after each commit: a hint for whoever follows what is written.
-        self.committed: Callable[[], None] = _nobody
-        # The last write found no room on the disk; the next one that does says so.
-        self.full = False
         self._rows_in_log = 0
         self._chars_in_log = 0
 
-    @property
-    def waiting_rows(self) -> int:
-        """Rows in the queue: past a bound the door says 503."""
-        return self._waiting_rows
-
-    @property
-    def overloaded(self) -> bool:
-        """Whether creates should be refused for now."""
-        return self._waiting_rows >= WAITING_MAX
-
-    async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
-        """Run one caller's operation; returns after the commit."""
-        return cast(T, await self._submit(Job(self._future(), lane, operation=operation)))
-
-    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
-        """Run a batch's operation over these items, with those of others; an item's own failure is its result.
-
-        It raises where nothing was written; where only some of it was, the error is the result of the rest.
-        """
-        if not items:
-            return []
-        slices = [items[at : at + batch.rows_max] for at in range(0, len(items), batch.rows_max)]
-        jobs = [Job(self._future(), batch.lane, batch=batch, items=part) for part in slices]
-        outcomes = await asyncio.gather(*(self._submit(job) for job in jobs), return_exceptions=True)
-        joined = _joined(jobs, outcomes)
-        if isinstance(joined, BaseException):
-            raise joined
-        return joined
-
-    @property
-    def broken(self) -> bool:
-        """Whether the fate of something written is unknown, so that nothing more is."""
-        return self._broken is not None
-
-    def _future(self) -> asyncio.Future[Any]:
-        return asyncio.get_running_loop().create_future()
-
-    def _submit(self, job: Job) -> asyncio.Future[Any]:
-        if self._broken is not None:
-            job.future.set_exception(self._broken)
-        elif self._closing:
-            job.future.set_exception(StoreError("The store is closing."))
-        else:
-            self._lanes[job.lane].append(job)
-            self._waiting_rows += job.rows
-            self._wake.set()
-        return job.future
+    def _woken(self, lane: Lane) -> None:
+        del lane
+        self._wake.set()
 
     async def run(self) -> None:
         """Write until closed; what was queued before the close is still written."""
@@ -181,7 +111,7 @@ class SqliteWriter:
             else:
                 self._settle(jobs, [error] * len(jobs))
         except Exception as error:  # noqa: BLE001 - a row's fault: found by halving, given to its caller
-            await self._halve(jobs, error)
+            await self._halve(jobs, error, self._commit)
         else:
             self.full = self.full and not changes  # a commit of nothing finds room on any disk
             self.commits += 1
@@ -189,38 +119,6 @@ class SqliteWriter:
             self._chars_in_log += chars
             self._settle([job for group in groups for job in group], outcomes)
             self.committed()
-
-    async def _halve(self, jobs: list[Job], error: Exception) -> None:
-        if len(jobs) > 1:
-            middle = len(jobs) // 2
-            await self._commit(jobs[:middle])
-            await self._commit(jobs[middle:])
-            return
-        job = jobs[0]
-        if job.batch is None or len(job.items) == 1:
-            log.warning("write_failed", batch=job.batch.name if job.batch else None, error=str(error))
-            self._settle(jobs, [[error] if job.batch else error])
-            return
-        middle = len(job.items) // 2
-        halves = [
-            Job(self._future(), job.lane, None, job.batch, part) for part in (job.items[:middle], job.items[middle:])
-        ]
-        self._waiting_rows += job.rows
-        for half in halves:
-            await self._commit([half])
-        # Every one has settled.
-        outcomes = await asyncio.gather(*(half.future for half in halves), return_exceptions=True)
-        self._settle([job], [_joined(halves, outcomes)])
-
-    def _settle(self, jobs: list[Job], outcomes: list[Any]) -> None:
-        for job, outcome in zip(jobs, outcomes, strict=True):
-            self._waiting_rows -= job.rows
-            if job.future.done():
-                continue
-            if isinstance(outcome, BaseException):
-                job.future.set_exception(outcome)
-            else:
-                job.future.set_result(outcome)
 
     def _break(self, error: StoreError, jobs: list[Job]) -> None:
         """Nothing is known any more: refuse everything and end the process."""
@@ -240,19 +138,6 @@ def _grouped(jobs: list[Job]) -> list[list[Job]]:
     return list(groups.values())
 
 
-def _joined(jobs: list[Job], outcomes: list[Any]) -> list[Any] | BaseException:
-    """The results of all items; an error, if no part was written or nobody knows what was."""
-    errors = [one for one in outcomes if isinstance(one, BaseException)]
-    unknown = next((one for one in errors if isinstance(one, StoreBroken)), None)
-    if unknown is not None or len(errors) == len(outcomes):
-        return unknown or errors[0]
-    parts = (
-        [one] * len(job.items) if isinstance(one, BaseException) else one
-        for job, one in zip(jobs, outcomes, strict=True)
-    )
-    return [result for part in parts for result in part]
-
-
 def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
     """Run every group in the open transaction: an outcome for each job in order, characters bound, rows changed."""
     outcomes: list[Any] = []
@@ -266,15 +151,8 @@ def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> 
         items = [item for job in group for item in job.items]
         results = step(first.batch.operation(tx, items))
         assert len(results) == len(items), f"{first.batch.name} must answer each item"
-        at = 0
-        for job in group:
-            outcomes.append(results[at : at + len(job.items)])
-            at += len(job.items)
+        outcomes += answers(group, results)
     return outcomes, tx.bound_chars, raw.total_changes - changes_before
-
-
-def _nobody() -> None:
-    return
 
 
 def _checkpoint(raw: RawConnection) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tasktick.dispatch import webhook
-from tasktick.store import database, queries, sqlite, writer
+from tasktick.store import database, lanes, queries, sqlite, writer
 from tests.chaos.wrapping import swap
 
 UNSYNCED_S = 0.05
@@ -17,7 +17,7 @@ UNSYNCED_S = 0.05
 def ack_before_commit() -> None:
     """Answers go out while the transaction is still open."""
 
-    async def commit_later(self: writer.SqliteWriter, jobs: list[writer.Job]) -> None:
+    async def commit_later(self: writer.SqliteWriter, jobs: list[lanes.Job]) -> None:
         groups = writer._grouped(jobs)
         loop = asyncio.get_running_loop()
 

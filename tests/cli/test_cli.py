@@ -55,11 +55,10 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--store", "postgresql://db/tasks"], "keeps its tasks in SQLite"),
         (["--store", "mysql://db"], "sqlite:////absolute.db"),
-        (["--processes", "2"], "keeps its tasks in SQLite"),
-        (["--gossip", "127.0.0.1:7946"], "keeps its tasks in SQLite"),
-        (["--join", "127.0.0.1:7946"], "keeps its tasks in SQLite"),
+        (["--processes", "2"], "has the store for itself"),
+        (["--gossip", "127.0.0.1:7946"], "has the store for itself"),
+        (["--join", "127.0.0.1:7946"], "has the store for itself"),
         (["--listen", "0.0.0.0:8080"], "--public"),
         (["--listen", "[::]:8080"], "--public"),
         (["--listen", "127.example.org:8080"], "--public"),
@@ -107,7 +106,7 @@ def test_check_config(empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         ("[sever]\n", "There is no setting sever"),
         ("[server]\nconnections_max = 'many'\n", "server.connections_max"),
         ("[server]\nlisten = '0.0.0.0:1'\n", "server.listen"),
-        ("[store]\nurl = 'postgresql://db/tasks'\n", "store.url"),
+        ("[store]\nurl = 'mysql://db/tasks'\n", "store.url"),
         ("[dispatch]\nallow_networks = ['10.0.0.1/8']\n", "dispatch.allow_networks"),
         ("[server\n", "is not valid TOML"),
     ],

@@ -10,7 +10,11 @@ from tests.store.drivers import DRIVERS, Driver
 from tests.store.world import World
 
 
-@pytest.fixture(params=sorted(DRIVERS))
+def _of(name: str) -> object:
+    return pytest.param(name, marks=() if name == "sqlite" else pytest.mark.postgres)
+
+
+@pytest.fixture(params=[_of(name) for name in sorted(DRIVERS)])
 def store_factory(request: pytest.FixtureRequest) -> Driver:
     """How to open a store of this driver in an empty folder."""
     return DRIVERS[request.param]

@@ -6,14 +6,20 @@ A driver is an async context manager: given an empty folder it yields a store th
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
+from tasktick.clock import SystemClock
 from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.database import SqliteDatabase, open_sqlite
 from tasktick.store.migrate import migrate
+from tasktick.store.postgres_database import PostgresDatabase, open_postgres
+from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.protocol import Batch, Database, Lane, Operation
 from tasktick.store.sqlite import WRITER_PRAGMAS, read_with, step, write_with
+from tests import postgres
 
 T = TypeVar("T")
 Driver = Callable[[Path], AbstractAsyncContextManager[Database]]
@@ -39,7 +45,28 @@ async def sqlite(folder: Path) -> AsyncIterator[SqliteDatabase]:
         await database.close()
 
 
-DRIVERS: dict[str, Driver] = {"sqlite": sqlite}
+@asynccontextmanager
+async def on_server(version: str, folder: Path) -> AsyncIterator[PostgresDatabase]:
+    """A schema of its own on the session's cluster."""
+    async with postgres.cluster(version).new_schema() as url, opened(PostgresAddress(url, "tests"), folder) as database:
+        yield database
+
+
+@asynccontextmanager
+async def opened(address: PostgresAddress, folder: Path) -> AsyncIterator[PostgresDatabase]:
+    """A PostgreSQL store as the daemon opens it."""
+    database = await open_postgres(
+        address, folder, spawn=spawn, crash=unexpected, clock=SystemClock(), random=Random(7)
+    )
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+DRIVERS: dict[str, Driver] = {"sqlite": sqlite} | {
+    f"postgres-{version}": partial(on_server, version) for version in postgres.installed()
+}
 
 
 class InlineDatabase:
@@ -52,6 +79,10 @@ class InlineDatabase:
     @property
     def near(self) -> "InlineDatabase":
         return self
+
+    @property
+    def home(self) -> str:
+        return ""
 
     async def read(self, operation: Operation[T]) -> T:
         return read_with(self.raw, operation)

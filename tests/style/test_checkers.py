@@ -130,6 +130,9 @@ def test_differing_dialects() -> None:
     assert not queries.differing(queries.by_dialect([ours, same, migration]))
     assert queries.differing(queries.by_dialect([ours, _sql("-- name: get\n", "postgres/tasks.sql")]))
     assert queries.differing(queries.by_dialect([ours, _sql(same.text, "postgres/dlq.sql")]))
+    own = _sql("-- name: mark_set\n", "postgres/marks.sql")
+    assert not queries.differing(queries.by_dialect([ours, same, own]))
+    assert queries.differing(queries.by_dialect([ours, same, _sql(own.text, "sqlite/marks.sql")]))
 
 
 def test_unused_and_undefined_queries() -> None:
@@ -141,6 +144,9 @@ def test_unused_and_undefined_queries() -> None:
     assert queries.unused(dialects, other)
     assert not queries.undefined(dialects, user, methods)
     assert queries.undefined(dialects, other, methods)
+    own = queries.by_dialect([_sql("-- name: mark_set\n", "postgres/marks.sql"), _sql("", "sqlite/tasks.sql")])
+    assert not queries.undefined(own, _code('tx.rows("mark_set")', "tasktick/store/postgres.py"), methods)
+    assert queries.undefined(own, _code('tx.rows("mark_set")', "tasktick/store/tasks.py"), methods)
 
 
 @pytest.mark.parametrize(

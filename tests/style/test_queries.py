@@ -4,7 +4,7 @@ from tests.style import queries, tree
 from tests.style.verdict import accept
 
 # The methods of a Transaction that take the name of a query.
-METHODS = frozenset({"rows", "run"})
+METHODS = frozenset({"rows", "run", "text"})
 
 
 def test_headers_are_read_by_the_loader() -> None:

@@ -55,3 +55,9 @@ def test_ours_are_loaded_once_and_none_is_empty() -> None:
     assert found is load("sqlite")
     assert "task_claim" in found
     assert all(found.values())
+
+
+def test_parameters_are_numbered_by_name() -> None:
+    found = queries.positional("SELECT ':no', a::text, '''' || :b::text, :a_1 FROM t WHERE x = :b -- 'it")
+    assert found.text == "SELECT ':no', a::text, '''' || $1::text, $2 FROM t WHERE x = $1 -- 'it"
+    assert found.names == ("b", "a_1")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tasktick.errors import StoreBroken, StoreError, StoreFull
+from tasktick.store import lanes
 from tasktick.store import writer as writer_module
 from tasktick.store.connect import OperationalError, RawConnection, raw_connection
 from tasktick.store.protocol import Batch, Lane, Transaction
@@ -310,7 +311,7 @@ async def test_who_has_gone_away_is_not_written_for(bench: Bench) -> None:
 
 
 async def test_too_many_waiting_is_said_aloud(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "WAITING_MAX", 10)
+    monkeypatch.setattr(lanes, "WAITING_MAX", 10)
     bench.link.free.clear()
     write = asyncio.ensure_future(bench.writer.write_batch(bench.batch(), [f"t{n}" for n in range(10)]))
     await asyncio.sleep(0)

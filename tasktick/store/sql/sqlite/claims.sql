@@ -44,7 +44,7 @@ WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state = 4 AND t.claim_id
 
 -- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
 -- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
--- Rows: id, fence, claim_id, expired_by.
+-- Rows: id, fence, claim_id, expired_by, schedule_id.
 -- name: task_end_check
 SELECT json_group_array(json_array(place, live, cancel)) FROM (
     SELECT

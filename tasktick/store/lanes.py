@@ -1,0 +1,158 @@
+"""What writers share: jobs that wait in lanes, those of one batch as one, and a bad item that fails alone."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from tasktick import logs
+from tasktick.errors import StoreBroken, StoreError
+from tasktick.store.protocol import Batch, Lane, Operation
+
+T = TypeVar("T")
+log = logs.get("store")
+
+WAITING_MAX = 50_000
+
+
+class Job(msgspec.Struct):
+    """What one caller waits for."""
+
+    future: asyncio.Future[Any]
+    lane: Lane
+    operation: Operation[Any] | None = None
+    batch: Batch | None = None
+    items: list[Any] = []
+
+    @property
+    def rows(self) -> int:
+        return max(1, len(self.items))
+
+
+def _nobody() -> None:
+    return
+
+
+class LaneWriter:
+    """Queues jobs; who inherits takes them from their lanes, commits them, and settles them."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[Lane, deque[Job]] = {lane: deque() for lane in Lane}
+        self._waiting_rows = 0
+        self._closing = False
+        self._broken: StoreError | None = None
+        self.commits = 0
+        # Called after each commit: a hint for whoever follows what is written.
+        self.committed: Callable[[], None] = _nobody
+        # The last write found no room on the disk; the next one that does says so.
+        self.full = False
+
+    @property
+    def waiting_rows(self) -> int:
+        """Rows in the queue: past a bound the door says 503."""
+        return self._waiting_rows
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether creates should be refused for now."""
+        return self._waiting_rows >= WAITING_MAX
+
+    @property
+    def broken(self) -> bool:
+        """Whether the fate of something written is unknown, so that nothing more is."""
+        return self._broken is not None
+
+    async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
+        """Run one caller's operation; returns after the commit."""
+        return cast(T, await self._submit(Job(self._future(), lane, operation=operation)))
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
+        """Run a batch's operation over these items, with those of others; an item's own failure is its result.
+
+        It raises where nothing was written; where only some of it was, the error is the result of the rest.
+        """
+        if not items:
+            return []
+        slices = [items[at : at + batch.rows_max] for at in range(0, len(items), batch.rows_max)]
+        jobs = [Job(self._future(), batch.lane, batch=batch, items=part) for part in slices]
+        outcomes = await asyncio.gather(*(self._submit(job) for job in jobs), return_exceptions=True)
+        joined = _joined(jobs, outcomes)
+        if isinstance(joined, BaseException):
+            raise joined
+        return joined
+
+    def _future(self) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().create_future()
+
+    def _submit(self, job: Job) -> asyncio.Future[Any]:
+        if self._broken is not None:
+            job.future.set_exception(self._broken)
+        elif self._closing:
+            job.future.set_exception(StoreError("The store is closing."))
+        else:
+            self._lanes[job.lane].append(job)
+            self._waiting_rows += job.rows
+            self._woken(job.lane)
+        return job.future
+
+    def _woken(self, lane: Lane) -> None:
+        """A job waits in this lane."""
+        raise NotImplementedError
+
+    async def _halve(self, jobs: list[Job], error: Exception, commit: Callable[[list[Job]], Awaitable[None]]) -> None:
+        """Commit what is left in halves, until the one that is at fault stands alone."""
+        if len(jobs) > 1:
+            middle = len(jobs) // 2
+            await commit(jobs[:middle])
+            await commit(jobs[middle:])
+            return
+        job = jobs[0]
+        if job.batch is None or len(job.items) == 1:
+            log.warning("write_failed", batch=job.batch.name if job.batch else None, error=str(error))
+            self._settle(jobs, [[error] if job.batch else error])
+            return
+        middle = len(job.items) // 2
+        halves = [
+            Job(self._future(), job.lane, None, job.batch, part) for part in (job.items[:middle], job.items[middle:])
+        ]
+        self._waiting_rows += job.rows
+        for half in halves:
+            await commit([half])
+        # Every one has settled.
+        outcomes = await asyncio.gather(*(half.future for half in halves), return_exceptions=True)
+        self._settle([job], [_joined(halves, outcomes)])
+
+    def _settle(self, jobs: list[Job], outcomes: list[Any]) -> None:
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            self._waiting_rows -= job.rows
+            if job.future.done():
+                continue
+            if isinstance(outcome, BaseException):
+                job.future.set_exception(outcome)
+            else:
+                job.future.set_result(outcome)
+
+
+def _joined(jobs: list[Job], outcomes: list[Any]) -> list[Any] | BaseException:
+    """The results of all items; an error, if no part was written or nobody knows what was."""
+    errors = [one for one in outcomes if isinstance(one, BaseException)]
+    unknown = next((one for one in errors if isinstance(one, StoreBroken)), None)
+    if unknown is not None or len(errors) == len(outcomes):
+        return unknown or errors[0]
+    parts = (
+        [one] * len(job.items) if isinstance(one, BaseException) else one
+        for job, one in zip(jobs, outcomes, strict=True)
+    )
+    return [result for part in parts for result in part]
+
+
+def answers(jobs: list[Job], results: list[Any]) -> list[Any]:
+    """What each of these jobs of one batch is answered, of the results of all their items."""
+    outcomes: list[Any] = []
+    at = 0
+    for job in jobs:
+        outcomes.append(results[at : at + len(job.items)])
+        at += len(job.items)
+    return outcomes

@@ -1,0 +1,199 @@
+"""The PostgreSQL driver: named statements on a connection, JSON parameters in, one JSON cell out.
+
+An operation is awaited in one transaction. What a session would have to remember (timeouts, how to plan) is said at
+the start of every transaction instead, so that any pooler may stand in between; the one message costs no more.
+
+A commit of which the answer was lost is not looked for among the rows: what is under way is seen by nobody. Every
+transaction sets a mark on a row of its writer; `was_committed` writes to that row too, and so waits for whoever still
+holds it. The mark is there if, and only if, all the rest is.
+"""
+
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from tasktick.errors import StoreBroken, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
+from tasktick.store.connect import Fault, PostgresConnection, fault_of
+from tasktick.store.protocol import Aborted, Operation
+from tasktick.store.queries import Positional, load, positional
+
+T = TypeVar("T")
+
+# Settings of every transaction (RULES). A partition's due rows are few among many, whatever the statistics said when
+# a plan was made: a queue's statements go by index, and are not worth compiling.
+_TIMEOUTS = (
+    "SET LOCAL statement_timeout = 5000",
+    "SET LOCAL lock_timeout = 2000",
+    "SET LOCAL idle_in_transaction_session_timeout = 2000",
+    "SET LOCAL client_connection_check_interval = 1000",
+)
+_BY_INDEX = (
+    "SET LOCAL enable_seqscan = off",
+    "SET LOCAL enable_hashjoin = off",
+    "SET LOCAL enable_mergejoin = off",
+    "SET LOCAL jit = off",
+)
+_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+BEGIN_WRITE = "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *_TIMEOUTS, *_BY_INDEX))
+BEGIN_NEAR = "; ".join((_SNAPSHOT, *_TIMEOUTS, *_BY_INDEX))
+BEGIN_READ = "; ".join((_SNAPSHOT, *_TIMEOUTS, "SET LOCAL jit = off"))
+BEGIN_CHECK = _SNAPSHOT
+
+POOLER_ADVICE = (
+    "The store is behind a pooler that does not keep prepared statements: set prepared_statements = false in [store]."
+)
+
+
+class CommitUnknown(StoreError):
+    """The answer to a commit was lost, or said less than it must."""
+
+    def __init__(self, error: str, result: Any) -> None:
+        super().__init__(error)
+        self.result = result
+
+
+class PostgresTransaction:
+    """Runs named statements on one connection."""
+
+    def __init__(self, raw: PostgresConnection) -> None:
+        self._raw = raw
+        self._queries = dialect()
+
+    async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
+        *before, last = self._queries[query]
+        for statement in before:
+            await self._raw.execute(statement.text, *bound(statement, parameters))
+        cell = await self._raw.fetchval(last.text, *bound(last, parameters))
+        if cell is None:
+            return []
+        return msgspec.json.decode(cell, type=list[kind], strict=False)  # type: ignore[valid-type] # a type in a value
+
+    async def run(self, query: str, /, **parameters: Any) -> int:
+        status = ""
+        for statement in self._queries[query]:
+            status = await self._raw.execute(statement.text, *bound(statement, parameters))
+        return int(status.rpartition(" ")[2])  # such as "INSERT 0 3"
+
+    def text(self, query: str) -> str:
+        """A statement without parameters, for who runs it as it is."""
+        return "; ".join(one.text for one in self._queries[query])
+
+
+@cache
+def dialect() -> dict[str, tuple[Positional, ...]]:
+    """The named statements, their parameters numbered."""
+    return {name: tuple(positional(one) for one in statements) for name, statements in load("postgres").items()}
+
+
+def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
+    """The values of a statement's parameters in its order."""
+    return [_bind(parameters[name]) for name in statement.names]
+
+
+def _bind(value: Any) -> Any:
+    if isinstance(value, list | tuple | dict):
+        return msgspec.json.encode(value).decode()
+    return value
+
+
+async def read_with(raw: PostgresConnection, operation: Operation[T], begin: str) -> T:
+    """Run an operation that only reads, in one snapshot."""
+    try:
+        await raw.execute(begin)
+        result = await operation(PostgresTransaction(raw))
+        await raw.execute("COMMIT")
+        return result
+    except BaseException as error:
+        await _undo(raw, error)
+        raise
+
+
+async def write_with(raw: PostgresConnection, work: Operation[T], writer: str, mark: int) -> T:
+    """Run work and commit it under this mark. `CommitUnknown` alone leaves open whether it is written."""
+    tx = PostgresTransaction(raw)
+    try:
+        await raw.execute(BEGIN_WRITE)
+        result = await work(tx)
+        await tx.run("mark_set", writer=writer, mark=mark)
+    except BaseException as error:
+        await _undo(raw, error)
+        raise
+    await _commit(raw, result)
+    return result
+
+
+async def was_committed(raw: PostgresConnection, writer: str, mark: int) -> bool:
+    """Whether the transaction that set this mark is in the store, now that nobody can add it any more."""
+    tx = PostgresTransaction(raw)
+    try:
+        await raw.execute(BEGIN_WRITE)
+        found = await tx.rows("mark_read", int, writer=writer)
+    except BaseException as error:
+        await _undo(raw, error)
+        raise
+    try:
+        await _commit(raw, None)
+    except CommitUnknown as error:
+        raise StoreUnavailable(str(error)) from error
+    return found == [mark]
+
+
+async def _commit(raw: PostgresConnection, result: Any) -> None:
+    """Commit; what a synchronous standby may not have got is not known to be committed."""
+    warnings: list[str] = []
+
+    def heard(_: Any, message: Any) -> None:
+        if message.severity_en == "WARNING":
+            warnings.append(str(message))
+
+    raw.add_log_listener(heard)
+    try:
+        status = await raw.execute("COMMIT")
+    except BaseException as error:
+        if fault_of(error) is Fault.ABORTED:
+            raise Aborted(f"Others were in the way: {error}") from error
+        raw.terminate()
+        if not isinstance(error, Exception):
+            raise
+        raise CommitUnknown(f"The answer to a commit was lost: {str(error) or type(error).__name__}", result) from error
+    finally:
+        raw.remove_log_listener(heard)
+    if status != "COMMIT":
+        raise Aborted("The transaction was undone at its commit.")
+    if warnings:
+        raw.terminate()
+        raise CommitUnknown(f"A commit came with a warning: {warnings[0]}", result)
+
+
+async def _undo(raw: PostgresConnection, error: BaseException) -> None:
+    """Undo what the open transaction has done, and raise the error in our own words if it is the store's."""
+    if not isinstance(error, Exception) or fault_of(error) is Fault.LOST:
+        raw.terminate()
+    else:
+        try:
+            await raw.execute("ROLLBACK")
+        except Exception:  # noqa: BLE001 - the server undoes what a lost connection had begun
+            raw.terminate()
+    ours = known(error)
+    if ours is not error:
+        raise ours from error
+
+
+def known(error: BaseException) -> BaseException:
+    """The error in our own words, where it is about the store and not about a row."""
+    if isinstance(error, StoreError):
+        return error
+    match fault_of(error):
+        case Fault.ABORTED:
+            return Aborted(f"Others were in the way: {error}")
+        case Fault.LOST | Fault.REFUSED:
+            return StoreUnavailable(f"The store cannot be reached: {str(error) or type(error).__name__}")
+        case Fault.FULL:
+            return StoreFull("The disk that holds the store is full.")
+        case Fault.CORRUPT:
+            return StoreCorrupt(f"The store is damaged: {error}. See the log of the PostgreSQL.")
+        case Fault.POOLER:
+            return StoreBroken(f"{POOLER_ADVICE} ({error})")
+        case _:
+            return error

@@ -1,0 +1,123 @@
+"""`store check` and `migrate` on a PostgreSQL: the same checks over the same rows, and the schema as it should be.
+
+What it should be is built beside it, in a schema of a transaction that is rolled back: nothing of it stays, and
+nothing of the store is written.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import msgspec
+
+from tasktick.clock import SystemClock
+from tasktick.errors import StoreError
+from tasktick.store.check import (
+    NOT_COMPARED,
+    Check,
+    Finding,
+    Report,
+    are_apart,
+    compared,
+    contents,
+    judged_schema,
+    objects,
+)
+from tasktick.store.connect import Fault, PostgresConnection, connect_postgres, fault_of
+from tasktick.store.migrate import Migration, available, pending
+from tasktick.store.postgres import BEGIN_CHECK, PostgresTransaction, read_with
+from tasktick.store.postgres_database import SoleLock, facts_of, judge_server, raise_as_ours
+from tasktick.store.postgres_links import CONNECT_TIMEOUT_MS, Gate, PostgresAddress
+from tasktick.store.postgres_migrate import DIALECT, applied, apply, migrate
+
+BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_path = tasktick_as_it_should_be"
+
+
+@asynccontextmanager
+async def _connected(address: PostgresAddress) -> AsyncIterator[PostgresConnection]:
+    """A connection without limits of time, to a server that can hold a store."""
+    try:
+        raw = await connect_postgres(
+            address.url,
+            application=address.application,
+            timeout_ms=CONNECT_TIMEOUT_MS,
+            command_timeout_ms=None,
+            keep_statements=address.keep_statements,
+        )
+    except Exception as error:
+        raise_as_ours(address, error)
+        raise
+    try:
+        yield raw
+    finally:
+        await raw.close()
+
+
+async def check(address: PostgresAddress) -> Report:
+    """Look at everything."""
+    async with _connected(address) as raw:
+        facts = await facts_of(raw)
+        checks = [await _schema(raw), await _structure(raw)]
+        for name, operation in contents():
+            try:
+                ok, detail = await read_with(raw, operation, BEGIN_CHECK)
+            except Exception as error:
+                if fault_of(error.__cause__ or error) is None and not isinstance(
+                    error, msgspec.MsgspecError | StoreError
+                ):
+                    raise
+                ok, detail = False, f"it cannot be read: {error.__cause__ or error}"
+            checks.append(Check(name, ok, detail))
+    return Report(address.shown, f"PostgreSQL {facts.version_text}", all(one.ok for one in checks), checks)
+
+
+async def _schema(raw: PostgresConnection) -> Check:
+    try:
+        ok, detail = judged_schema(available(DIALECT), await applied(raw))
+    except StoreError as error:
+        ok, detail = False, str(error)
+    return Check("schema", ok, detail)
+
+
+async def _structure(raw: PostgresConnection) -> Check:
+    return Check("structure", *await _compared(raw))
+
+
+async def _compared(raw: PostgresConnection) -> Finding:
+    ours = available(DIALECT)
+    if are_apart(ours, await applied(raw)):
+        return True, NOT_COMPARED
+    tx = PostgresTransaction(raw)
+    found = await objects(tx)
+    try:
+        await raw.execute(BEGIN_BUILD)
+        await raw.execute(tx.text("migration_history"))
+        for migration in ours:
+            await apply(raw, migration)
+        wanted = await objects(tx)
+    except Exception as error:
+        if fault_of(error) is not Fault.ROW:
+            raise
+        return True, f"not compared: it cannot be built beside it ({error})"
+    finally:
+        await raw.execute("ROLLBACK")
+    return compared(wanted, found)
+
+
+async def steps(address: PostgresAddress, *, only_check: bool) -> list[Migration]:
+    """Bring a stopped store up to date, or say what that would take."""
+    if only_check:
+        async with _connected(address) as raw:
+            return pending(available(DIALECT), await applied(raw))
+    clock = SystemClock()
+    lock = SoleLock(Gate(address, clock, Random(0)), clock, lambda error: None)
+    try:
+        await lock.take()
+        async with _connected(address) as raw:
+            judge_server(await facts_of(raw))
+            return await migrate(raw)
+    except Exception as error:
+        raise_as_ours(address, error)
+        raise
+    finally:
+        await lock.release()

@@ -1,0 +1,178 @@
+"""Connections to a PostgreSQL that come back when they were lost, and a bounded number of them to read on.
+
+One that cannot be made is not tried again at once, by nobody: all wait, a little longer each time and none as long as
+another, so that a server that comes back is not run over.
+"""
+
+import asyncio
+from random import Random
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from tasktick import logs
+from tasktick.clock import Clock
+from tasktick.errors import StoreUnavailable
+from tasktick.store.connect import PostgresConnection, connect_postgres
+from tasktick.store.postgres import known, read_with
+from tasktick.store.protocol import Aborted, Operation
+
+T = TypeVar("T")
+log = logs.get("store")
+
+CONNECT_TIMEOUT_MS = 5_000
+# Beyond what a statement may take by the server's own clock: then nobody is there to tell us.
+COMMAND_TIMEOUT_MS = 7_000
+AT_ONCE_MAX = 2
+REST_LEAST_MS = 50
+REST_MOST_MS = 2_000
+READER_WAIT_MS = 5_000
+READ_TRIES = 2
+
+
+class PostgresAddress(msgspec.Struct, frozen=True):
+    """How a database is reached. The URL may hold its password: it is not shown."""
+
+    url: str
+    application: str
+    keep_statements: bool = True
+
+    @property
+    def shown(self) -> str:
+        """The address without its secrets."""
+        return shown(self.url)
+
+
+def shown(url: str) -> str:
+    """A URL of a PostgreSQL without user, password and options."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    if not place:
+        hosts = [option.removeprefix("host=") for option in parts.query.split("&") if option.startswith("host=")]
+        place = unquote(hosts[0]) if hosts else ""
+    return f"postgresql://{place}{parts.path}"
+
+
+class Gate:
+    """Where connections are made: few at once, and none for a while after one that failed."""
+
+    def __init__(self, address: PostgresAddress, clock: Clock, random: Random) -> None:
+        self.address = address
+        self._clock = clock
+        self._random = random
+        self._room = asyncio.Semaphore(AT_ONCE_MAX)
+        self._failures = 0
+        self._closed_until_ms = 0.0
+        self._reason = ""
+
+    async def connect(self) -> PostgresConnection:
+        """A new connection; while the gate is closed, the reason why there is none."""
+        async with self._room:
+            if self._clock.monotonic_ms() < self._closed_until_ms:
+                raise StoreUnavailable(self._reason)
+            try:
+                raw = await connect_postgres(
+                    self.address.url,
+                    application=self.address.application,
+                    timeout_ms=CONNECT_TIMEOUT_MS,
+                    command_timeout_ms=COMMAND_TIMEOUT_MS,
+                    keep_statements=self.address.keep_statements,
+                )
+            except Exception as error:
+                ours = known(error)
+                self._close(ours)
+                if ours is error:
+                    raise
+                raise ours from error
+        if self._failures:
+            log.info("store_reached_again", store=self.address.shown)
+        self._failures = 0
+        return raw
+
+    def _close(self, error: BaseException) -> None:
+        self._reason = str(error)
+        if not self._failures:
+            log.warning("store_unreachable", store=self.address.shown, error=self._reason)
+        self._closed_until_ms = self._clock.monotonic_ms() + self.rest_ms(self._failures)
+        self._failures += 1
+
+    def rest_ms(self, failures: int) -> float:
+        """How long to wait after so many failures: half of it is a draw."""
+        most = min(REST_LEAST_MS * 2 ** min(failures, 10), REST_MOST_MS)
+        return float(most * self._random.uniform(0.5, 1.0))
+
+    async def wait(self, failures: int) -> None:
+        """Wait before trying again."""
+        left_ms = self._closed_until_ms - self._clock.monotonic_ms()
+        await self._clock.sleep_ms(max(left_ms, 0) + self.rest_ms(failures))
+
+
+class PostgresLink:
+    """A connection, made when it is wanted and made anew when it was lost; one user at a time."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._raw: PostgresConnection | None = None
+
+    async def raw(self) -> PostgresConnection:
+        """The connection."""
+        if self._raw is None or self._raw.is_closed():
+            self._raw = None
+            self._raw = await self._gate.connect()
+        return self._raw
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was, at last sight."""
+        return self._raw is not None and not self._raw.is_closed()
+
+    async def close(self) -> None:
+        """End it, whatever state it is in."""
+        raw, self._raw = self._raw, None
+        if raw is not None and not raw.is_closed():
+            try:
+                await raw.close(timeout=1.0)
+            except Exception:  # noqa: BLE001 - a server that is not there cannot be told
+                raw.terminate()
+
+
+class PostgresReader:
+    """Reads on a few connections. Who finds none free waits, and then is told that there is none."""
+
+    def __init__(self, links: list[PostgresLink], begin: str) -> None:
+        self._links = links
+        self._begin = begin
+        self._free: asyncio.LifoQueue[PostgresLink] = asyncio.LifoQueue()
+        for link in reversed(links):
+            self._free.put_nowait(link)
+
+    async def read(self, operation: Operation[T]) -> T:
+        """Run an operation in one snapshot of what is committed."""
+        try:
+            async with asyncio.timeout(READER_WAIT_MS / 1_000):
+                link = await self._free.get()
+        except TimeoutError as error:
+            raise StoreUnavailable("The store is busy: no connection to read on became free.") from error
+        try:
+            return await self._read_on(link, operation)
+        finally:
+            self._free.put_nowait(link)
+
+    async def _read_on(self, link: PostgresLink, operation: Operation[T]) -> T:
+        for tries_left in range(READ_TRIES - 1, -1, -1):
+            was_open = link.is_open
+            try:
+                return await read_with(await link.raw(), operation, self._begin)
+            except Aborted as error:
+                raise StoreUnavailable(f"The store took too long: {error}") from error
+            except StoreUnavailable:
+                # The connection may have been dead for long, and the server be there.
+                if not was_open or not tries_left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    async def close(self) -> None:
+        """End the connections; who reads meanwhile fails."""
+        for link in self._links:
+            await link.close()

@@ -1,0 +1,180 @@
+"""The way into a PostgreSQL: each lane has connections of its own, so that creates never share a transaction with
+claims and completions, nor wait for them.
+
+On a connection one transaction follows another. What waits for it meanwhile, and is of one batch, is the next; other
+operations go one by one, since several connections commit together anyway. A batch that fails is split until the bad
+item stands alone. What others undid is done again; so is what was lost with its connection, as long as the caller's
+lane has patience: claims, ends and upkeep wait for the store, a client is told.
+
+A commit whose answer was lost is done again by its mark (`postgres`): either it was there, and its results hold, or it
+is certain that it never will be. An operation may therefore run more than once, and must not keep what it did outside
+the transaction.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tasktick import logs
+from tasktick.clock import Clock
+from tasktick.errors import StoreError, StoreFull, StoreUnavailable
+from tasktick.service import Spawner
+from tasktick.store.lanes import Job, LaneWriter, answers
+from tasktick.store.postgres import CommitUnknown, was_committed, write_with
+from tasktick.store.postgres_links import Gate, PostgresLink
+from tasktick.store.protocol import Aborted, Lane, Transaction
+
+log = logs.get("store")
+
+# How long a caller of a lane waits for a store that cannot be reached, until he is told.
+PATIENCE_MS: Mapping[Lane, float] = {Lane.FIRE: float("inf"), Lane.CREATE: 5_000, Lane.UPKEEP: float("inf")}
+CLOSING_PATIENCE_MS = 3_000
+ABORTS_MAX = 20
+
+
+class Hand(msgspec.Struct):
+    """A connection that writes, and the row of its marks."""
+
+    name: str
+    link: PostgresLink
+    mark: int = 0
+    results: Any = None
+    # The last commit's fate is not known: its mark says.
+    unknown: bool = False
+
+
+class PostgresWriter(LaneWriter):
+    """Queues jobs and runs them, lane by lane."""
+
+    def __init__(self, gate: Gate, clock: Clock, name: str, connections: Mapping[Lane, int]) -> None:
+        super().__init__()
+        self._gate = gate
+        self._clock = clock
+        self._hands = {
+            lane: [Hand(f"{name}-{lane.name.lower()}-{number}", PostgresLink(gate)) for number in range(count)]
+            for lane, count in connections.items()
+        }
+        self._wakes = {lane: asyncio.Event() for lane in Lane}
+        self._workers: list[asyncio.Task[None]] = []
+        self._closing_since_ms = 0.0
+
+    def start(self, spawn: Spawner) -> None:
+        """Begin to write."""
+        self._workers = [
+            spawn(self._work(lane, hand), f"store_{hand.name}") for lane, hands in self._hands.items() for hand in hands
+        ]
+
+    def _woken(self, lane: Lane) -> None:
+        self._wakes[lane].set()
+
+    async def close(self) -> None:
+        """Take nothing more; write what is queued, if the store is there."""
+        self._closing, self._closing_since_ms = True, self._clock.monotonic_ms()
+        for wake in self._wakes.values():
+            wake.set()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        for hands in self._hands.values():
+            for hand in hands:
+                await hand.link.close()
+
+    async def _work(self, lane: Lane, hand: Hand) -> None:
+        wake = self._wakes[lane]
+        while True:
+            jobs = self._take(lane)
+            if jobs:
+                await self._commit(hand, jobs)
+            elif self._closing:
+                return
+            else:
+                wake.clear()
+                await wake.wait()
+
+    def _take(self, lane: Lane) -> list[Job]:
+        """The first that waits, and those behind it that are of the same batch."""
+        waiting = self._lanes[lane]
+        taken: list[Job] = []
+        rows = 0
+        while waiting:
+            job = waiting[0]
+            if job.future.cancelled():
+                self._waiting_rows -= waiting.popleft().rows
+                continue
+            if taken and (job.batch is None or job.batch is not taken[0].batch or rows + job.rows > job.batch.rows_max):
+                break
+            taken.append(waiting.popleft())
+            rows += job.rows
+            if job.batch is None:
+                break
+        return taken
+
+    async def _commit(self, hand: Hand, jobs: Sequence[Job]) -> None:
+        jobs = list(jobs)
+        try:
+            outcomes = await self._patiently(hand, jobs)
+        except StoreError as error:
+            self.full = isinstance(error, StoreFull)
+            self._settle(jobs, [error] * len(jobs))
+        except Exception as error:  # noqa: BLE001 - a row's fault: found by halving, given to its caller
+            if jobs[0].batch is None:
+                self._settle(jobs, [error])
+            else:
+                await self._halve(jobs, error, lambda part: self._commit(hand, part))
+        else:
+            self.full = False
+            self.commits += 1
+            self._settle(jobs, outcomes)
+            self.committed()
+
+    async def _patiently(self, hand: Hand, jobs: list[Job]) -> list[Any]:
+        """Run and commit these jobs, again and again if it must be; the results, or what stands in the way."""
+        give_up_ms = self._clock.monotonic_ms() + PATIENCE_MS[jobs[0].lane]
+        aborts = failures = 0
+        hand.unknown = False
+        while True:
+            try:
+                return await self._once(hand, jobs)
+            except Aborted as error:
+                aborts += 1
+                if aborts > ABORTS_MAX:
+                    raise StoreUnavailable(f"Others were in the way too often: {error}") from error
+                await self._clock.sleep_ms(self._gate.rest_ms(0) * min(aborts, 10) / 10)
+            except CommitUnknown as error:
+                log.warning("commit_unknown", writer=hand.name, error=str(error))
+                hand.unknown, hand.results = True, error.result
+            except StoreFull:
+                raise
+            except StoreUnavailable as error:
+                self._judge_patience(error, give_up_ms)
+                failures += 1
+                await self._gate.wait(failures)
+
+    def _judge_patience(self, error: StoreUnavailable, give_up_ms: float) -> None:
+        now = self._clock.monotonic_ms()
+        if now >= give_up_ms or (self._closing and now >= self._closing_since_ms + CLOSING_PATIENCE_MS):
+            raise error
+
+    async def _once(self, hand: Hand, jobs: list[Job]) -> list[Any]:
+        raw = await hand.link.raw()
+        if hand.unknown:
+            there = await was_committed(raw, hand.name, hand.mark)
+            hand.unknown = False
+            log.info("commit_found_out", writer=hand.name, committed=there)
+            if there:
+                results: list[Any] = hand.results
+                return results
+        hand.mark += 1
+        return await write_with(raw, lambda tx: _run(tx, jobs), hand.name, hand.mark)
+
+
+async def _run(tx: Transaction, jobs: list[Job]) -> list[Any]:
+    """Run the jobs, of one batch or one alone: an outcome for each."""
+    first = jobs[0]
+    if first.batch is None:
+        assert first.operation is not None
+        return [await first.operation(tx)]
+    items = [item for job in jobs for item in job.items]
+    results = await first.batch.operation(tx, items)
+    assert len(results) == len(items), f"{first.batch.name} must answer each item"
+    return answers(jobs, results)

@@ -1,0 +1,117 @@
+-- What must always hold, for `store check` alone. Each statement answers [how many break it, one of them].
+
+-- PostgreSQL has no check of its pages that a statement can ask for: pg_amcheck does that.
+-- name: check_pages_quick
+SELECT json_build_array('ok');
+
+-- name: check_pages_full
+SELECT json_build_array('ok');
+
+-- Columns, indexes, constraints and functions, as the database describes them.
+-- name: check_structure
+SELECT json_agg(json_build_array(kind, name, text) ORDER BY kind, name) FROM (
+    SELECT 'column' AS kind, c.relname || '.' || a.attname AS name,
+        format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
+            || coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), '') AS text
+    FROM pg_class AS c
+    JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
+    WHERE c.relnamespace = to_regnamespace(current_schema()) AND c.relkind IN ('r', 'p')
+    UNION ALL
+    SELECT 'index', c.relname, replace(pg_get_indexdef(c.oid), current_schema() || '.', '')
+        || CASE WHEN i.indisvalid THEN '' ELSE ' INVALID' END
+    FROM pg_class AS c JOIN pg_index AS i ON i.indexrelid = c.oid
+    WHERE c.relnamespace = to_regnamespace(current_schema())
+    UNION ALL
+    SELECT 'function', p.proname, p.prosrc FROM pg_proc AS p
+    WHERE p.pronamespace = to_regnamespace(current_schema()) AND p.proname IN ('partition_of', 'hex_of', 'id_of', 'edge_of')
+) AS object;
+
+-- name: check_states
+SELECT json_build_array(json_build_array(count(*), min(hex_of(id)))) FROM tasks
+WHERE state NOT IN (SELECT value::smallint FROM json_array_elements_text(:known::text::json));
+
+-- name: check_details
+SELECT json_build_array(json_build_array(count(*), min(hex_of(t.id)))) FROM tasks AS t
+WHERE NOT EXISTS (
+    SELECT 1 FROM task_details AS d WHERE d.partition_id = t.partition_id AND d.id = t.id AND d.tenant = t.tenant
+);
+
+-- name: check_payloads
+SELECT json_build_array(json_build_array(count(*), min(hex_of(t.id)))) FROM tasks AS t
+WHERE NOT EXISTS (
+    SELECT 1 FROM payloads AS p
+    WHERE p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
+        AND p.version = t.payload_version
+);
+
+-- name: check_running
+SELECT json_build_array(json_build_array(count(*), min(hex_of(t.id)))) FROM tasks AS t
+WHERE t.state = 4 AND (
+    t.lease_until IS NULL OR t.node IS NULL OR t.fence = 0
+    OR NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.incarnation = t.incarnation)
+);
+
+-- name: check_finished
+SELECT json_build_array(json_build_array(count(*), min(hex_of(id)))) FROM tasks
+WHERE state >= 10 AND completed_at IS NULL;
+
+-- name: check_dead
+SELECT json_build_array(json_build_array(count(*), min(hex_of(t.id)))) FROM tasks AS t
+WHERE t.state = 11 AND NOT EXISTS (SELECT 1 FROM dead_letters AS l WHERE l.task_id = t.id);
+
+-- Rows of which the task is gone.
+-- name: check_orphans
+SELECT json_build_array(json_build_array(count(*), min(hex_of(part.task_id)))) FROM (
+    SELECT partition_id, id AS task_id FROM task_details
+    UNION ALL SELECT partition_id, task_id FROM payloads WHERE template = 0
+    UNION ALL SELECT partition_id, task_id FROM attempts
+    UNION ALL SELECT partition_of(task_id), task_id FROM dead_letters
+) AS part
+WHERE NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.partition_id = part.partition_id AND t.id = part.task_id);
+
+-- name: check_keys
+SELECT json_build_array(json_build_array(count(*), min(n.name))) FROM names AS n
+WHERE n.kind = 'task' AND NOT EXISTS (
+    SELECT 1 FROM tasks AS t JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
+    WHERE t.partition_id = partition_of(n.object_id::uuid) AND t.id = n.object_id::uuid
+        AND t.tenant = n.tenant AND t.state < 10 AND d.key = n.name
+);
+
+-- name: check_partitions
+SELECT json_build_array(json_build_array(abs(count(*) - :partitions::bigint), NULL)) FROM leases
+WHERE partition_id >= 0 AND partition_id < :partitions::bigint;
+
+-- name: check_events
+SELECT json_build_array(json_build_array(count(*), min(e.sequence)::text)) FROM (
+    SELECT sequence, upto, lag(upto) OVER (ORDER BY sequence) AS upto_before FROM events
+) AS e
+WHERE e.upto < e.upto_before OR e.sequence > (SELECT sequence FROM event_head);
+
+-- The fire ahead of a schedule, and the one that waits for another, are there.
+-- name: check_ahead
+SELECT json_build_array(json_build_array(count(*), min(hex_of(s.id)))) FROM schedules AS s
+WHERE (s.next_id IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM tasks AS t
+        WHERE t.partition_id = partition_of(s.next_id) AND t.id = s.next_id AND t.run_at = s.next_at
+    ))
+    OR (s.next_id IS NOT NULL AND (s.next_due_at IS NULL OR s.look_at IS NULL OR s.paused))
+    OR (s.buffered_id IS NOT NULL AND s.holder_id IS NULL);
+
+-- What a schedule sends is there, once.
+-- name: check_templates
+SELECT json_build_array(json_build_array(count(*), min(hex_of(s.id)))) FROM schedules AS s
+WHERE (
+        SELECT count(*) FROM payloads AS p
+        WHERE p.partition_id = s.partition_id AND p.task_id = s.id AND p.template = 1
+    ) <> 1
+    OR NOT EXISTS (
+        SELECT 1 FROM payloads AS p
+        WHERE p.partition_id = s.partition_id AND p.task_id = s.id AND p.version = s.payload_version
+    );
+
+-- A schedule stands no earlier than the last time in its ledger, and a time that ran has, or had, its task.
+-- name: check_ledger
+SELECT json_build_array(json_build_array(count(*), min(hex_of(f.schedule_id))))
+FROM fires AS f JOIN schedules AS s ON s.partition_id = f.partition_id AND s.id = f.schedule_id
+WHERE f.nominal_at > s.cursor_at OR (f.outcome = 'run' AND f.task_id IS NULL);

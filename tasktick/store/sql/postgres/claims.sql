@@ -1,0 +1,168 @@
+-- The life of an attempt: claim, end, rescue. States: 2 scheduled, 4 running, 5 retrying.
+-- `state + 0`: where rows are looked up by their ids, the indexes of a state are not to be used, whatever the
+-- statistics say.
+
+-- What an attempt needs to be made and to be ended (model/task.py, Claimed).
+-- fragment: claimed
+    hex_of(t.id), t.tenant, t.queue, t.host, t.attempt, t.fence, t.claim_id, t.payload_version, t.run_at, t.due_at,
+    t.wake_at, t.lease_until, t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted,
+    t.interruptions, t.claimed_from, t.at_most_once::integer, t.keyed::integer, d.sla_ms, t.started_at,
+    t.expires_at, t.picked_at, t.epoch, t.priority, d.schedule_id, hex_of(t.template_id)
+
+-- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
+-- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
+-- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
+-- A claim that is given back leaves that as it was.
+-- The lease rows are held, in order, until the commit: nobody can acquire a partition past a claim that is under
+-- way, and a claim waits for nobody who only renews. The tasks' rows are locked in order too.
+-- name: task_claim
+WITH asked AS MATERIALIZED (
+    SELECT (row->>0)::uuid AS id, (row->>1)::smallint AS partition_id, (row->>2)::bigint AS epoch,
+        (row->>3)::bigint AS was_due
+    FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+), leased AS MATERIALIZED (
+    SELECT jsonb_object_agg(held.partition_id, held.epoch) AS epochs FROM (
+        SELECT partition_id, epoch FROM leases
+        WHERE incarnation = :incarnation::text
+            AND partition_id = ANY (ARRAY(SELECT DISTINCT asked.partition_id FROM asked))
+        ORDER BY partition_id
+        FOR KEY SHARE
+    ) AS held
+), locked AS MATERIALIZED (
+    SELECT t.partition_id, t.id, asked.epoch
+    FROM asked
+    CROSS JOIN leased
+    JOIN tasks AS t ON t.partition_id = asked.partition_id AND t.id = asked.id
+    WHERE (leased.epochs->>asked.partition_id::text)::bigint = asked.epoch
+        AND t.state + 0 IN (2, 5)
+        AND (t.wake_at <= :now::bigint + :early_ms::bigint OR t.wake_at = asked.was_due)
+        AND (t.expires_at IS NULL OR t.expires_at > :now::bigint)
+        AND (t.decide_by IS NULL OR t.decide_by > :now::bigint OR t.attempt > 0 OR NOT EXISTS (
+            SELECT 1 FROM task_details AS d
+            JOIN schedules AS s
+                ON s.partition_id = partition_of(id_of(d.schedule_id)) AND s.id = id_of(d.schedule_id)
+            WHERE d.partition_id = t.partition_id AND d.id = t.id AND s.next_id = t.id
+        ))
+        AND (t.after_id IS NULL OR t.attempt > 0 OR NOT EXISTS (
+            SELECT 1 FROM tasks AS earlier
+            WHERE earlier.partition_id = partition_of(t.after_id) AND earlier.id = t.after_id
+                AND (
+                    earlier.state IN (1, 4, 5, 7)
+                    OR (earlier.state = 2 AND earlier.due_at <= :now::bigint + :early_ms::bigint)
+                )
+        ))
+    ORDER BY t.partition_id, t.id
+    FOR NO KEY UPDATE OF t
+)
+UPDATE tasks SET
+    claimed_from = tasks.state, state = 4, version = tasks.version + 1, updated_at = :now::bigint,
+    attempt = tasks.attempt + 1, fence = greatest(tasks.fence + 1, :now::bigint), claim_id = :claim_id::bigint,
+    node = :node::text, incarnation = :incarnation::text, epoch = locked.epoch,
+    lease_until = :now::bigint + :start_delay_ms::bigint + tasks.timeout_ms + :margin_ms::bigint,
+    picked_at = :now::bigint, cancel_requested = false
+FROM locked
+WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
+
+-- name: task_claimed
+SELECT json_agg(json_build_array(
+    -- include: claimed
+))
+FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
+WHERE t.state + 0 = 4 AND t.claim_id = :claim_id::bigint;
+
+-- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
+-- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
+-- Rows: id, fence, claim_id, expired_by, schedule_id. What is found holds until the commit: the rows are locked
+-- first, in order, those of schedules before those of tasks.
+-- name: task_end_check
+SELECT 1 FROM schedules
+WHERE (partition_id, id) IN (
+    SELECT partition_of(id_of(row->>4)), id_of(row->>4) FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+SELECT 1 FROM tasks
+WHERE (partition_id, id) IN (
+    SELECT partition_of((row->>0)::uuid), (row->>0)::uuid FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+SELECT json_agg(json_build_array(place, live, cancel)) FROM (
+    SELECT
+        given.place - 1 AS place,
+        t.id IS NOT NULL AS live,
+        coalesce(t.cancel_requested, false) AS cancel
+    FROM jsonb_array_elements(:rows::text::jsonb) WITH ORDINALITY AS given (row, place)
+    LEFT JOIN tasks AS t
+        ON t.partition_id = partition_of((row->>0)::uuid) AND t.id = (row->>0)::uuid AND t.state + 0 = 4
+        AND t.fence = (row->>1)::bigint AND t.claim_id = (row->>2)::bigint
+        AND (
+            row->>3 IS NULL
+            OR t.lease_until <= (row->>3)::bigint
+            OR EXISTS (SELECT 1 FROM nodes AS n WHERE n.incarnation = t.incarnation AND n.dead_at IS NOT NULL)
+        )
+) AS found
+WHERE NOT live OR cancel;
+
+-- Rows: id, fence, claim_id, state, now, attempt, due_at, new_fence, interruptions, uncounted, started_at,
+-- sla_met, completed_at, reason. The rows are locked by task_end_check.
+-- name: task_end
+WITH given AS MATERIALIZED (
+    SELECT
+        (row->>0)::uuid AS id, (row->>1)::bigint AS fence, (row->>2)::bigint AS claim_id,
+        (row->>3)::smallint AS state, (row->>4)::bigint AS now, (row->>5)::integer AS attempt,
+        (row->>6)::bigint AS due_at, (row->>7)::bigint AS new_fence, (row->>8)::integer AS interruptions,
+        (row->>9)::integer AS uncounted, (row->>10)::bigint AS started_at, (row->>11)::boolean AS sla_met,
+        (row->>12)::bigint AS completed_at, row->>13 AS reason
+    FROM jsonb_array_elements(:rows::text::jsonb) AS rows (row)
+)
+UPDATE tasks SET
+    state = given.state, version = tasks.version + 1, updated_at = given.now, attempt = given.attempt,
+    due_at = coalesce(given.due_at, tasks.due_at),
+    wake_at = coalesce(given.due_at, tasks.wake_at),
+    fence = coalesce(given.new_fence, tasks.fence),
+    interruptions = given.interruptions, uncounted = given.uncounted, started_at = given.started_at,
+    sla_met = given.sla_met, completed_at = given.completed_at, reason = given.reason,
+    lease_until = NULL, cancel_requested = false
+FROM given
+WHERE tasks.partition_id = partition_of(given.id) AND tasks.id = given.id AND tasks.state + 0 = 4
+    AND tasks.fence = given.fence AND tasks.claim_id = given.claim_id;
+
+-- Rows: the fields of model/attempt.py, AttemptRow, in their order.
+-- name: attempt_insert
+INSERT INTO attempts (
+    partition_id, task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, epoch, status,
+    error_class, error_code, error_detail, response_headers, response_body, response_encoding, truncated
+)
+SELECT
+    partition_of((row->>0)::uuid), (row->>0)::uuid, (row->>1)::integer, (row->>2)::integer, (row->>3)::bigint,
+    row->>4, (row->>5)::bigint, (row->>6)::bigint, (row->>7)::bigint, row->>8, (row->>9)::bigint,
+    (row->>10)::integer, row->>11, row->>12, row->>13, row->>14, row->>15, row->>16, (row->>17)::boolean
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row);
+
+-- Attempts whose lease has passed; never those in the asker's own hands, which its own deadline ends.
+-- name: task_expired_leases
+SELECT json_agg(json_build_array(
+    -- include: claimed
+))
+FROM (
+    SELECT * FROM tasks
+    WHERE state = 4
+        AND lease_until <= :now::bigint
+        AND id NOT IN (SELECT value::uuid FROM json_array_elements_text(:own::text::json))
+    ORDER BY lease_until, id LIMIT :limit::bigint
+) AS t JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id;
+
+-- Attempts of processes that are proven dead: nobody is sending them, so nobody needs to wait for their lease.
+-- name: task_orphans
+SELECT json_agg(json_build_array(
+    -- include: claimed
+))
+FROM (
+    SELECT * FROM tasks
+    WHERE state = 4
+        AND incarnation IN (SELECT incarnation FROM nodes WHERE dead_at IS NOT NULL)
+    ORDER BY lease_until, id LIMIT :limit::bigint
+) AS t JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id;

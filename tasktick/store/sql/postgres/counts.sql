@@ -1,0 +1,22 @@
+-- How many tasks a tenant has in each state; kept by deltas, in the transaction that changes the tasks.
+
+-- Last in a transaction, in order of the key. Each connection adds to rows of its own, or of few others: one row for
+-- all would make every commit wait for the one before it.
+-- name: counts_add
+INSERT INTO counts (tenant, state, slot, tasks)
+SELECT row->>0, (row->>1)::smallint, pg_backend_pid() % 16, (row->>2)::bigint
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+ON CONFLICT (tenant, state, slot) DO UPDATE SET tasks = counts.tasks + excluded.tasks;
+
+-- name: counts_read
+SELECT json_agg(json_build_array(tenant, state, tasks) ORDER BY tenant, state) FROM (
+    SELECT tenant, state, sum(tasks) AS tasks FROM counts
+    WHERE :tenant::text IS NULL OR tenant = :tenant::text
+    GROUP BY tenant, state
+) AS added;
+
+-- What the counts should be, read off the tables: for `store check` and tests alone.
+-- name: counts_actual
+SELECT json_agg(json_build_array(tenant, state, tasks) ORDER BY tenant, state) FROM (
+    SELECT tenant, state, count(*) AS tasks FROM tasks GROUP BY tenant, state
+) AS counted;

@@ -1,0 +1,45 @@
+-- What the loader reads: waiting tasks by the time at which they want to be looked at.
+-- `state + 0` where rows are looked up by their ids: as in claims.sql.
+
+-- name: due_between
+SELECT json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at) ORDER BY wake_at, id)
+FROM (
+    SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
+    WHERE state IN (2, 5) AND (wake_at, id) > (:after::bigint, edge_of(:after_id::text)) AND wake_at <= :until::bigint
+    ORDER BY wake_at, id LIMIT :limit::bigint
+) AS due;
+
+-- name: due_by_ids
+SELECT json_agg(json_build_array(hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at))
+FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+WHERE t.state + 0 IN (2, 5);
+
+-- name: timers_between
+SELECT json_agg(json_build_array(wake_at, hex_of(id)) ORDER BY wake_at, id) FROM (
+    SELECT wake_at, id FROM tasks
+    WHERE state IN (2, 5) AND (wake_at, id) > (:after::bigint, edge_of(:after_id::text)) AND wake_at <= :until::bigint
+    ORDER BY wake_at, id LIMIT :limit::bigint
+) AS due;
+
+-- Parked: may not go now, and is looked at again later. Its order (due_at) stays.
+-- name: task_park
+WITH locked AS MATERIALIZED (
+    SELECT t.partition_id, t.id, given.wake_at
+    FROM json_to_recordset(:rows::text::json) AS given (id uuid, wake_at bigint)
+    JOIN tasks AS t ON t.partition_id = partition_of(given.id) AND t.id = given.id
+    WHERE t.state + 0 IN (2, 5) AND t.wake_at <= given.wake_at
+    ORDER BY t.partition_id, t.id
+    FOR NO KEY UPDATE OF t
+)
+UPDATE tasks SET wake_at = locked.wake_at
+FROM locked
+WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id
+    AND tasks.state + 0 IN (2, 5) AND tasks.wake_at <= locked.wake_at;
+
+-- name: task_expired
+SELECT json_agg(hex_of(id)) FROM (
+    SELECT id FROM tasks
+    WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :now::bigint
+    ORDER BY expires_at, id LIMIT :limit::bigint
+) AS expired;

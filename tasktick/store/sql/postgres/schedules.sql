@@ -1,0 +1,261 @@
+-- Schedules: the rule, where it stands, and the one fire that is made ahead.
+
+-- fragment: schedule
+    'id', hex_of(s.id), 'tenant', s.tenant, 'version', s.version, 'created_at', s.created_at,
+    'updated_at', s.updated_at, 'key', s.key, 'name', s.name, 'note', s.note, 'tags', s.tags::json,
+    'rule', s.rule::json, 'start_at', s.start_at, 'end_at', s.end_at, 'max_fires', s.max_fires,
+    'jitter_ms', s.jitter_ms, 'overlap', s.overlap, 'catch_up', s.catch_up::json, 'template', s.template::json,
+    'payload_version', s.payload_version, 'paused', s.paused, 'paused_until', s.paused_until,
+    'cursor_at', s.cursor_at, 'cursor_local_ms', s.cursor_local_ms, 'next_id', hex_of(s.next_id),
+    'next_at', s.next_at, 'next_local_ms', s.next_local_ms, 'next_due_at', s.next_due_at,
+    'next_collapsed', s.next_collapsed, 'tzdata', s.tzdata, 'look_at', s.look_at, 'last_id', hex_of(s.last_id),
+    'buffered_id', hex_of(s.buffered_id), 'holder_id', hex_of(s.holder_id), 'last_fire_at', s.last_fire_at,
+    'fired', s.fired, 'skipped', s.skipped, 'missed', s.missed, 'failed', s.failed
+
+-- name: schedule_insert
+INSERT INTO schedules (
+    partition_id, id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at,
+    max_fires, jitter_ms, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
+    cursor_local_ms
+)
+SELECT
+    partition_of(id), id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at,
+    max_fires, jitter_ms, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
+    cursor_local_ms
+FROM json_to_recordset(:rows::text::json) AS given (
+    id uuid, tenant text, version integer, created_at bigint, updated_at bigint, key text, name text, note text,
+    tags text, rule text, start_at bigint, end_at bigint, max_fires bigint, jitter_ms bigint, overlap text,
+    catch_up text, template text, payload_version integer, paused boolean, paused_until bigint, cursor_at bigint,
+    cursor_local_ms bigint
+);
+
+-- What a client says about it; where it stands is written with every plan.
+-- name: schedule_define
+UPDATE schedules SET
+    key = given.key, name = given.name, note = given.note, tags = given.tags, rule = given.rule,
+    start_at = given.start_at, end_at = given.end_at, max_fires = given.max_fires, jitter_ms = given.jitter_ms,
+    overlap = given.overlap, catch_up = given.catch_up, template = given.template,
+    payload_version = given.payload_version
+FROM json_to_recordset(:rows::text::json) AS given (
+    id uuid, key text, name text, note text, tags text, rule text, start_at bigint, end_at bigint,
+    max_fires bigint, jitter_ms bigint, overlap text, catch_up text, template text, payload_version integer
+)
+WHERE schedules.partition_id = partition_of(given.id) AND schedules.id = given.id;
+
+-- Rows: in the order of store/schedules.py, STANDING.
+-- name: schedule_stand
+UPDATE schedules SET
+    version = (row->>1)::integer, updated_at = (row->>2)::bigint, note = row->>3, paused = (row->>4)::boolean,
+    paused_until = (row->>5)::bigint, cursor_at = (row->>6)::bigint, cursor_local_ms = (row->>7)::bigint,
+    next_id = (row->>8)::uuid, next_at = (row->>9)::bigint, next_local_ms = (row->>10)::bigint,
+    next_due_at = (row->>11)::bigint, next_collapsed = (row->>12)::integer, tzdata = row->>13,
+    look_at = (row->>14)::bigint, last_id = (row->>15)::uuid, buffered_id = (row->>16)::uuid,
+    holder_id = (row->>17)::uuid, last_fire_at = (row->>18)::bigint, fired = (row->>19)::bigint,
+    skipped = (row->>20)::bigint, missed = (row->>21)::bigint
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
+
+-- Which of these plans, by their place, were made from a schedule that has changed since, or from a task that has.
+-- Schedules: place, id, version, cursor_at, next_id, buffered_id. Tasks: place, id, version. What is found holds
+-- until the commit: the rows are locked first, in order, those of schedules before those of tasks.
+-- name: schedule_stale
+SELECT 1 FROM schedules
+WHERE (partition_id, id) IN (
+    SELECT partition_of((row->>1)::uuid), (row->>1)::uuid
+    FROM jsonb_array_elements(:schedules::text::jsonb) AS given (row)
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+SELECT 1 FROM tasks
+WHERE (partition_id, id) IN (
+    SELECT partition_of((row->>1)::uuid), (row->>1)::uuid
+    FROM jsonb_array_elements(:tasks::text::jsonb) AS given (row)
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+SELECT json_agg(place) FROM (
+    SELECT (row->>0)::integer AS place
+    FROM jsonb_array_elements(:schedules::text::jsonb) AS given (row)
+    LEFT JOIN schedules AS s
+        ON s.partition_id = partition_of((row->>1)::uuid) AND s.id = (row->>1)::uuid
+        AND s.version = (row->>2)::integer AND s.cursor_at = (row->>3)::bigint
+        AND s.next_id IS NOT DISTINCT FROM (row->>4)::uuid AND s.buffered_id IS NOT DISTINCT FROM (row->>5)::uuid
+    WHERE s.id IS NULL
+    UNION
+    SELECT (row->>0)::integer AS place
+    FROM jsonb_array_elements(:tasks::text::jsonb) AS given (row)
+    LEFT JOIN tasks AS t
+        ON t.partition_id = partition_of((row->>1)::uuid) AND t.id = (row->>1)::uuid AND t.version = (row->>2)::integer
+    WHERE t.id IS NULL
+) AS stale;
+
+-- Whose partition is not owned under this term (RULES: a materialisation needs the lease). Rows: place, partition, epoch.
+-- The lease rows are held until the commit, as by a claim.
+-- name: schedule_foreign
+SELECT 1 FROM leases
+WHERE incarnation = :incarnation::text
+    AND partition_id IN (SELECT (row->>1)::smallint FROM jsonb_array_elements(:rows::text::jsonb) AS given (row))
+ORDER BY partition_id
+FOR KEY SHARE;
+SELECT json_agg((row->>0)::integer)
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+LEFT JOIN leases AS lease
+    ON lease.partition_id = (row->>1)::smallint AND lease.epoch = (row->>2)::bigint
+    AND lease.incarnation = :incarnation::text
+WHERE lease.partition_id IS NULL;
+
+-- name: schedules_read
+SELECT json_agg(json_build_object(
+    -- include: schedule
+))
+FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+JOIN schedules AS s ON s.partition_id = partition_of(wanted.id::uuid) AND s.id = wanted.id::uuid
+WHERE :tenant::text IS NULL OR s.tenant = :tenant::text;
+
+-- name: schedules_due
+SELECT json_agg(json_build_object(
+    -- include: schedule
+) ORDER BY s.look_at, s.id)
+FROM (SELECT * FROM schedules WHERE look_at <= :now::bigint ORDER BY look_at, id LIMIT :limit::bigint) AS s;
+
+-- name: schedules_next_look
+SELECT json_build_array(min(look_at)) FROM schedules WHERE look_at > :now::bigint;
+
+-- name: schedules_put_off
+UPDATE schedules SET look_at = :until::bigint
+WHERE (partition_id, id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+) AND look_at < :until::bigint;
+
+-- Those whose fire ahead was worked out by other zone data.
+-- name: schedules_outdated
+UPDATE schedules SET look_at = :now::bigint
+WHERE look_at > :now::bigint AND NOT paused AND tzdata <> :tzdata::text;
+
+-- fragment: schedule_filter
+        AND (:name::text IS NULL OR s.name = :name::text)
+        AND (:paused::boolean IS NULL OR s.paused = :paused::boolean)
+        AND (:tag_name::text IS NULL OR s.tags::json->>:tag_name::text = :tag_value::text)
+        AND (
+            :text::text IS NULL
+            OR strpos(lower(coalesce(s.name, '')), lower(:text::text COLLATE "C")) > 0
+            OR strpos(lower(coalesce(s.key, '')), lower(:text::text COLLATE "C")) > 0
+            OR strpos(lower(coalesce(s.rule::json->>'cron', '') COLLATE "C"), lower(:text::text COLLATE "C")) > 0
+            OR EXISTS (
+                SELECT 1 FROM payloads AS p
+                WHERE p.partition_id = s.partition_id AND p.task_id = s.id AND p.version = s.payload_version
+                    AND strpos(
+                        lower((p.payload::json->'target'->'url')#>>'{}' COLLATE "C"), lower(:text::text COLLATE "C")
+                    ) > 0
+            )
+        )
+
+-- name: schedule_ids_newest_first
+SELECT json_agg(hex_of(id) ORDER BY id DESC) FROM (
+    SELECT s.id FROM schedules AS s
+    WHERE s.tenant = :tenant::text AND s.id < edge_of(:beyond::text)
+    -- include: schedule_filter
+    ORDER BY s.id DESC LIMIT :limit::bigint
+) AS page;
+
+-- name: schedule_ids_oldest_first
+SELECT json_agg(hex_of(id) ORDER BY id) FROM (
+    SELECT s.id FROM schedules AS s
+    WHERE s.tenant = :tenant::text AND s.id > edge_of(:beyond::text)
+    -- include: schedule_filter
+    ORDER BY s.id LIMIT :limit::bigint
+) AS page;
+
+-- name: schedule_templates
+SELECT json_agg(json_build_array(
+    hex_of(p.task_id), p.version,
+    CASE WHEN :bodies::boolean THEN p.payload::json ELSE (
+        SELECT json_object_agg(part.key, CASE
+            WHEN part.key <> 'target' THEN part.value
+            ELSE (SELECT json_object_agg(one.key, one.value) FROM json_each(part.value) AS one WHERE one.key <> 'body')
+        END)
+        FROM json_each(p.payload::json) AS part
+    ) END
+))
+FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+JOIN schedules AS s ON s.partition_id = partition_of(wanted.id::uuid) AND s.id = wanted.id::uuid
+JOIN payloads AS p ON p.partition_id = s.partition_id AND p.task_id = s.id AND p.version = s.payload_version;
+
+-- name: schedule_template_insert
+INSERT INTO payloads (partition_id, task_id, version, payload, template)
+VALUES (partition_of(:id::text::uuid), :id::text::uuid, :version::integer, :payload::text, 1);
+
+-- name: schedule_template_retire
+UPDATE payloads SET template = 2
+WHERE partition_id = partition_of(:id::text::uuid) AND task_id = :id::text::uuid AND template = 1
+    AND version <> :kept::integer;
+
+-- What schedules sent once, and no task names any more.
+-- name: schedule_templates_purge
+DELETE FROM payloads WHERE (partition_id, task_id, version) IN (
+    SELECT p.partition_id, p.task_id, p.version FROM payloads AS p
+    WHERE p.template = 2 AND NOT EXISTS (
+        SELECT 1 FROM tasks AS t WHERE t.template_id = p.task_id AND t.payload_version = p.version
+    )
+    LIMIT :limit::bigint
+);
+
+-- name: schedule_delete
+DELETE FROM schedules WHERE partition_id = partition_of(:id::text::uuid) AND id = :id::text::uuid;
+
+-- name: schedule_failed
+UPDATE schedules SET failed = failed + (row->>1)::bigint
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
+
+-- Rows of new fires go in as other tasks do, but for the payload: theirs is their schedule's.
+-- name: ledger_insert
+INSERT INTO fires (
+    partition_id, schedule_id, nominal_at, outcome, reason, task_id, local_ms, schedule_version, collapsed, missed,
+    until_at, times, node, epoch, tzdata, decided_at
+)
+SELECT
+    partition_of(schedule_id), schedule_id, nominal_at, outcome, reason, task_id, local_ms, schedule_version,
+    collapsed, missed, until_at, times, node, epoch, tzdata, decided_at
+FROM json_to_recordset(:rows::text::json) AS given (
+    schedule_id uuid, nominal_at bigint, outcome text, reason text, task_id uuid, local_ms bigint,
+    schedule_version integer, collapsed integer, missed bigint, until_at bigint, times bigint, node text,
+    epoch bigint, tzdata text, decided_at bigint
+);
+
+-- name: ledger_amend
+UPDATE fires SET outcome = given.outcome, reason = given.reason
+FROM json_to_recordset(:rows::text::json) AS given (schedule_id uuid, nominal_at bigint, outcome text, reason text)
+WHERE fires.partition_id = partition_of(given.schedule_id) AND fires.schedule_id = given.schedule_id
+    AND fires.nominal_at = given.nominal_at;
+
+-- A page of the ledger, the latest times first, with the state that the task is in now.
+-- name: ledger_page
+SELECT json_agg(json_build_object('row', json_build_object(
+    'schedule_id', hex_of(f.schedule_id), 'nominal_at', f.nominal_at, 'outcome', f.outcome, 'reason', f.reason,
+    'task_id', hex_of(f.task_id), 'local_ms', f.local_ms, 'schedule_version', f.schedule_version,
+    'collapsed', f.collapsed, 'missed', f.missed, 'until_at', f.until_at, 'times', f.times, 'node', f.node,
+    'epoch', f.epoch, 'tzdata', f.tzdata, 'decided_at', f.decided_at
+), 'state', t.state, 'due_at', t.due_at, 'started_at', t.started_at, 'completed_at', t.completed_at)
+ORDER BY f.nominal_at DESC)
+FROM (
+    SELECT * FROM fires
+    WHERE partition_id = partition_of(:schedule_id::text::uuid) AND schedule_id = :schedule_id::text::uuid
+        AND nominal_at < :beyond::bigint
+        AND (
+            :outcomes::text IS NULL
+            OR outcome IN (SELECT value FROM json_array_elements_text(:outcomes::text::json))
+        )
+        AND (:from_at::bigint IS NULL OR coalesce(until_at, nominal_at) >= :from_at::bigint)
+        AND (:to_at::bigint IS NULL OR nominal_at < :to_at::bigint)
+    ORDER BY nominal_at DESC LIMIT :limit::bigint
+) AS f LEFT JOIN tasks AS t ON t.partition_id = partition_of(f.task_id) AND t.id = f.task_id;
+
+-- name: ledger_purge
+DELETE FROM fires WHERE (partition_id, schedule_id, nominal_at) IN (
+    SELECT f.partition_id, f.schedule_id, f.nominal_at FROM fires AS f
+    WHERE f.decided_at <= :before::bigint AND NOT EXISTS (
+        SELECT 1 FROM tasks AS t WHERE t.partition_id = partition_of(f.task_id) AND t.id = f.task_id
+    )
+    ORDER BY f.decided_at LIMIT :limit::bigint
+);

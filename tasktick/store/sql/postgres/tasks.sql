@@ -1,0 +1,144 @@
+-- Tasks: the slim state row, its details, its payloads.
+-- Every row parameter is a JSON array of objects, every result one JSON array in one cell.
+
+-- name: task_insert
+INSERT INTO tasks (
+    partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
+    updated_at, at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id
+)
+SELECT
+    partition_of(id), id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
+    updated_at, at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id
+FROM json_to_recordset(:rows::text::json) AS given (
+    id uuid, tenant text, state smallint, queue text, host text, priority integer, run_at bigint, due_at bigint,
+    wake_at bigint, max_attempts integer, timeout_ms bigint, updated_at bigint, at_most_once boolean, keyed boolean,
+    expires_at bigint, completed_at bigint, reason text, payload_version integer, template_id uuid, decide_by bigint,
+    after_id uuid
+);
+
+-- name: task_detail_insert
+INSERT INTO task_details (
+    partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id, step
+)
+SELECT
+    partition_of(id), id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
+    step
+FROM json_to_recordset(:rows::text::json) AS given (
+    id uuid, tenant text, created_at bigint, key text, name text, type text, tags text, sla_ms bigint,
+    expires_in_ms bigint, schedule_id text, workflow_id text, step text
+);
+
+-- name: payload_insert
+INSERT INTO payloads (partition_id, task_id, version, payload)
+SELECT partition_of(task_id), task_id, version, payload
+FROM json_to_recordset(:rows::text::json) AS given (task_id uuid, version integer, payload text);
+
+-- name: task_states
+SELECT json_agg(json_build_object(
+    'id', hex_of(t.id), 'tenant', t.tenant, 'state', t.state, 'queue', t.queue, 'host', t.host,
+    'priority', t.priority, 'run_at', t.run_at, 'due_at', t.due_at, 'wake_at', t.wake_at,
+    'max_attempts', t.max_attempts, 'timeout_ms', t.timeout_ms, 'updated_at', t.updated_at,
+    'at_most_once', t.at_most_once, 'keyed', t.keyed, 'expires_at', t.expires_at, 'attempt', t.attempt,
+    'series', t.series, 'series_base', t.series_base, 'uncounted', t.uncounted,
+    'interruptions', t.interruptions, 'fence', t.fence, 'claim_id', t.claim_id,
+    'claimed_from', t.claimed_from, 'node', t.node, 'epoch', t.epoch, 'incarnation', t.incarnation,
+    'lease_until', t.lease_until, 'cancel_requested', t.cancel_requested,
+    'payload_version', t.payload_version, 'version', t.version, 'picked_at', t.picked_at,
+    'started_at', t.started_at, 'completed_at', t.completed_at, 'sla_met', t.sla_met, 'reason', t.reason,
+    'template_id', hex_of(t.template_id), 'decide_by', t.decide_by, 'after_id', hex_of(t.after_id)
+) ORDER BY t.id)
+FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id;
+
+-- The rows are locked by task_change_stale.
+-- name: task_change
+UPDATE tasks SET
+    state = given.state, queue = given.queue, host = given.host, priority = given.priority,
+    run_at = given.run_at, due_at = given.due_at, wake_at = given.wake_at, max_attempts = given.max_attempts,
+    timeout_ms = given.timeout_ms, updated_at = given.updated_at, at_most_once = given.at_most_once,
+    expires_at = given.expires_at, attempt = given.attempt, series = given.series,
+    series_base = given.series_base, uncounted = given.uncounted, interruptions = given.interruptions,
+    fence = given.fence, claim_id = given.claim_id, claimed_from = given.claimed_from, node = given.node,
+    epoch = given.epoch, incarnation = given.incarnation, lease_until = given.lease_until,
+    cancel_requested = given.cancel_requested, payload_version = given.payload_version,
+    picked_at = given.picked_at, started_at = given.started_at, completed_at = given.completed_at,
+    sla_met = given.sla_met, reason = given.reason, template_id = given.template_id,
+    decide_by = given.decide_by, after_id = given.after_id, version = tasks.version + 1
+FROM json_to_recordset(:rows::text::json) AS given (
+    id uuid, version integer, from_state smallint, state smallint, queue text, host text, priority integer,
+    run_at bigint, due_at bigint, wake_at bigint, max_attempts integer, timeout_ms bigint, updated_at bigint,
+    at_most_once boolean, expires_at bigint, attempt integer, series integer, series_base integer,
+    uncounted integer, interruptions integer, fence bigint, claim_id bigint, claimed_from smallint, node text,
+    epoch bigint, incarnation text, lease_until bigint, cancel_requested boolean, payload_version integer,
+    picked_at bigint, started_at bigint, completed_at bigint, sla_met boolean, reason text, template_id uuid,
+    decide_by bigint, after_id uuid
+)
+WHERE tasks.partition_id = partition_of(given.id) AND tasks.id = given.id
+    AND tasks.version = given.version AND tasks.state + 0 = given.from_state;
+
+-- Which of these changes, by their place in the list, were made from a row that is no longer so. What is found holds
+-- until the commit: the rows are locked first, in order.
+-- name: task_change_stale
+SELECT 1 FROM tasks
+WHERE (partition_id, id) IN (
+    SELECT partition_of(given.id), given.id FROM json_to_recordset(:rows::text::json) AS given (id uuid)
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+SELECT json_agg(given.place - 1)
+FROM jsonb_array_elements(:rows::text::jsonb) WITH ORDINALITY AS given (row, place)
+LEFT JOIN tasks AS t
+    ON t.partition_id = partition_of((given.row->>'id')::uuid) AND t.id = (given.row->>'id')::uuid
+    AND t.version = (given.row->>'version')::integer AND t.state + 0 = (given.row->>'from_state')::smallint
+WHERE t.id IS NULL;
+
+-- name: task_detail_change
+UPDATE task_details SET
+    name = given.name, type = given.type, tags = given.tags, sla_ms = given.sla_ms,
+    expires_in_ms = given.expires_in_ms
+FROM json_to_recordset(:rows::text::json) AS given (
+    id uuid, name text, type text, tags text, sla_ms bigint, expires_in_ms bigint
+)
+WHERE task_details.partition_id = partition_of(given.id) AND task_details.id = given.id;
+
+-- name: task_by_key
+SELECT json_agg(hex_of(id)) FROM (
+    SELECT id FROM task_details WHERE tenant = :tenant::text AND key = :key::text ORDER BY id DESC LIMIT 1
+) AS last;
+
+-- name: payload_latest
+SELECT json_agg(json_build_array(hex_of(t.id), p.version, p.payload::json))
+FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+JOIN payloads AS p
+    ON p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
+    AND p.version = t.payload_version;
+
+-- In the order asked for, the first one always, the others as far as they come to no more than so many characters.
+-- name: payload_read
+SELECT json_agg(json_build_array(hex_of(task_id), version, payload::json) ORDER BY place) FROM (
+    SELECT
+        p.task_id, p.version, p.payload, wanted.place,
+        sum(length(p.payload)) OVER (ORDER BY wanted.place) AS chars
+    FROM jsonb_array_elements(:keys::text::jsonb) WITH ORDINALITY AS wanted (key, place)
+    JOIN payloads AS p
+        ON p.partition_id = partition_of((wanted.key->>0)::uuid) AND p.task_id = (wanted.key->>0)::uuid
+        AND p.version = (wanted.key->>1)::integer
+) AS found
+WHERE chars <= :chars_max::bigint OR place = 1;
+
+-- name: task_delete
+DELETE FROM task_details WHERE (partition_id, id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+);
+DELETE FROM payloads WHERE (partition_id, task_id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+);
+DELETE FROM attempts WHERE (partition_id, task_id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+);
+DELETE FROM dead_letters
+WHERE task_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));
+DELETE FROM tasks WHERE (partition_id, id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+);

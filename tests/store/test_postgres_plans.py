@@ -1,0 +1,91 @@
+"""Statements that are given ids look at those rows alone, whatever the statistics say: here they say nothing yet."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from tasktick.store.postgres import BEGIN_WRITE, dialect
+from tasktick.store.postgres_migrate import migrate
+from tasktick.store.queries import Positional
+from tests import postgres
+
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.skipif(not postgres.installed(), reason="there is no PostgreSQL here"),
+]
+ROWS = """
+INSERT INTO tasks (
+    partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
+    updated_at, lease_until
+)
+SELECT partition_of(id), id, 't', CASE WHEN n % 3 = 0 THEN 4 ELSE 2 END, 'q', 'h', 5, 1, 1, 1, 5, 1, 1, 5
+FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, 3000) AS n) AS made;
+INSERT INTO task_details (partition_id, id, tenant, created_at, sla_ms) SELECT partition_id, id, 't', 1, 1 FROM tasks;
+INSERT INTO payloads (partition_id, task_id, version, payload) SELECT partition_id, id, 1, '{}' FROM tasks
+"""
+BY_IDS = (
+    "task_claim",
+    "task_claimed",
+    "task_end_check",
+    "task_end",
+    "task_states",
+    "task_change_stale",
+    "task_change",
+    "task_views",
+    "due_by_ids",
+    "task_park",
+    "payload_read",
+    "payload_latest",
+    "attempts_last",
+    "task_delete",
+    "waiters_go",
+    "waiters_step_out",
+    "schedules_put_off",
+)
+ELSEWHERE = ("Seq Scan", "tasks_waiting", "tasks_running", "tasks_expiring", "tasks_finished", "task_details_by")
+
+
+@pytest.fixture(params=sorted(postgres.installed()))
+async def connection(request: pytest.FixtureRequest) -> AsyncIterator[asyncpg.Connection]:
+    async with postgres.cluster(request.param).new_schema() as url:
+        connection = await asyncpg.connect(url)
+        try:
+            await migrate(connection)
+            await connection.execute(ROWS)
+            yield connection
+        finally:
+            await connection.close()
+
+
+@pytest.mark.slow
+async def test_what_is_given_by_ids_is_found_by_its_key(connection: asyncpg.Connection) -> None:
+    await connection.execute(BEGIN_WRITE)
+    for name in BY_IDS:
+        for statement in dialect()[name]:
+            plan = await _plan(connection, statement)
+            assert not [one for one in ELSEWHERE if one in plan], f"{name}:\n{plan}"
+
+
+@pytest.mark.slow
+async def test_what_is_due_is_read_off_its_index(connection: asyncpg.Connection) -> None:
+    await connection.execute(BEGIN_WRITE)
+    for name, index in (
+        ("due_between", "tasks_waiting"),
+        ("timers_between", "tasks_waiting"),
+        ("task_expired_leases", "tasks_running"),
+        ("task_expired", "tasks_expiring"),
+        ("finished_before", "tasks_finished"),
+    ):
+        [statement] = dialect()[name]
+        plan = await _plan(connection, statement)
+        assert index in plan, f"{name}:\n{plan}"
+        assert "Seq Scan" not in plan, f"{name}:\n{plan}"
+
+
+async def _plan(connection: asyncpg.Connection, statement: Positional) -> str:
+    prepared = await connection.prepare(statement.text)
+    examples = {"text": "[]", "bool": True}
+    kinds = zip(statement.names, prepared.get_parameters(), strict=True)
+    given = ["" if name == "after_id" else examples.get(kind.name, 1) for name, kind in kinds]
+    return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {statement.text}", *given))
