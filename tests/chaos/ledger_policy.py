@@ -127,7 +127,8 @@ def _as_policy(edition: Edition, backlog: list[Entry], until: int, missed_after_
     missed = len(late) - 1 if edition.mode in {"latest", "earliest"} else 0
     for entry in backlog:
         if entry.times == 1 and first <= entry.nominal_at <= last:
-            if not _let_run(entry, edition) or entry.missed != missed:
+            # One that overlap has skipped stands for nobody.
+            if not _let_run(entry, edition) or entry.missed != (missed if entry.outcome == RUN else 0):
                 return False
         elif entry.word != f"missed(catch_up:{edition.mode})" or entry.nominal_at <= first <= entry.last_at:
             return False
