@@ -8,7 +8,7 @@ else may have. `ledger_policy` says which outcome a time may have.
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 import msgspec
 

@@ -5,7 +5,18 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import groupby
 
-from tests.chaos.ledger_story import MISSED, ORDER_SLACK_MS, RUN, SKIPPED, Absence, Book, Edition, Entry, Fire, LedgerStory
+from tests.chaos.ledger_story import (
+    MISSED,
+    ORDER_SLACK_MS,
+    RUN,
+    SKIPPED,
+    Absence,
+    Book,
+    Edition,
+    Entry,
+    Fire,
+    LedgerStory,
+)
 from tests.chaos.nominal import DAY_MS, times
 from tests.chaos.verdict import Violation
 

@@ -57,7 +57,20 @@ class Keeper:
             await self.create(node)
             return "create"
         name = random.choice(kept)
-        action = random.choice(("edit", "edit", "pause", "pause_until", "resume", "resume", "cancel", "cancel_waiting", "trigger", "delete"))
+        action = random.choice(
+            (
+                "edit",
+                "edit",
+                "pause",
+                "pause_until",
+                "resume",
+                "resume",
+                "cancel",
+                "cancel_waiting",
+                "trigger",
+                "delete",
+            )
+        )
         match action:
             case "edit":
                 await self.edit(node, name)
