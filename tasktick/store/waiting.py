@@ -21,6 +21,11 @@ class Waiter(msgspec.Struct, frozen=True, array_like=True):
     due: Due
 
 
+async def step_out(tx: Transaction, ended: Sequence[str]) -> None:
+    """These tasks have ended while they waited: the next fire must not overlap the one that they waited for."""
+    await tx.run("waiters_step_out", ids=ended)
+
+
 async def let_go(tx: Transaction, ended: Sequence[str], now: int, deltas: Deltas) -> dict[str, Due]:
     """These tasks have ended: who waited for them may go now, by the task that was waited for."""
     waiters = await tx.rows("waiters_of", Waiter, ids=ended, now=now)
@@ -28,12 +33,6 @@ async def let_go(tx: Transaction, ended: Sequence[str], now: int, deltas: Deltas
         state = after(Event.UNBLOCK, State.BLOCKED)
         await tx.run("waiters_go", ids=[one.due.id for one in waiters], now=now, state=int(state))
         for one in waiters:
-            deltas.moved(one.due.tenant, State.BLOCKED, state)
+            deltas.moved(one.due.tenant, State.BLOCKED, state, one.due.id, now, 0)
     await tx.run("waiters_line_free", ids=ended)
     return {one.holder_id: one.due for one in waiters}
-
-
-async def leave(tx: Transaction, gone: Sequence[str]) -> None:
-    """These waited, and do not any more: whoever comes next must not overlap the one that they waited for."""
-    await tx.run("waiters_leave", ids=gone)
-    await tx.run("waiters_leave_ahead", ids=gone)

@@ -26,7 +26,8 @@ WHERE tasks.id = row.value->>0
     AND (tasks.wake_at <= :now + :early_ms OR tasks.wake_at = row.value->>3)
     AND (tasks.expires_at IS NULL OR tasks.expires_at > :now)
     AND (tasks.decide_by IS NULL OR tasks.decide_by > :now OR tasks.attempt > 0 OR NOT EXISTS (
-        SELECT 1 FROM schedules AS s WHERE s.id = tasks.template_id AND s.next_id = tasks.id
+        SELECT 1 FROM task_details AS d JOIN schedules AS s ON s.id = d.schedule_id
+        WHERE d.id = tasks.id AND s.next_id = tasks.id
     ))
     AND (tasks.after_id IS NULL OR tasks.attempt > 0 OR NOT EXISTS (
         SELECT 1 FROM tasks AS earlier

@@ -91,6 +91,10 @@ FROM (SELECT * FROM schedules WHERE look_at <= :now ORDER BY look_at, id LIMIT :
 -- name: schedules_next_look
 SELECT json_array(min(look_at)) FROM schedules WHERE look_at > :now;
 
+-- name: schedules_put_off
+UPDATE schedules SET look_at = :until
+WHERE id IN (SELECT value FROM json_each(:ids)) AND look_at < :until;
+
 -- Those whose fire ahead was worked out by other zone data.
 -- name: schedules_outdated
 UPDATE schedules SET look_at = :now WHERE look_at > :now AND paused = 0 AND tzdata <> :tzdata;

@@ -11,19 +11,17 @@ WHERE s.holder_id IN (SELECT value FROM json_each(:ids)) AND t.state = 1;
 UPDATE tasks SET state = :state, wake_at = :now, updated_at = :now, version = version + 1
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 1;
 
--- Some of those that wait are cancelled: the next one meets the one that they waited for.
--- name: waiters_leave
-UPDATE schedules SET
-    last_id = CASE WHEN last_id = buffered_id THEN holder_id ELSE last_id END, buffered_id = NULL, holder_id = NULL
-WHERE id IN (SELECT template_id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids)))
-    AND buffered_id IN (SELECT value FROM json_each(:ids));
-
--- name: waiters_leave_ahead
-UPDATE tasks SET after_id = s.last_id
-FROM schedules AS s
-WHERE s.id IN (SELECT template_id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids)))
-    AND tasks.id = s.next_id AND tasks.after_id IN (SELECT value FROM json_each(:ids));
-
 -- name: waiters_line_free
 UPDATE schedules SET buffered_id = NULL, holder_id = NULL
 WHERE holder_id IN (SELECT value FROM json_each(:ids));
+
+-- Who has ended in line is as if it had never stood there: the fire ahead waits for the one before it.
+-- name: waiters_step_out
+UPDATE tasks SET after_id = s.holder_id, version = tasks.version + 1
+FROM json_each(:ids) AS ended
+JOIN task_details AS d ON d.id = ended.value
+JOIN schedules AS s ON s.id = d.schedule_id AND s.buffered_id = d.id
+WHERE tasks.id = s.next_id AND tasks.after_id = s.buffered_id;
+UPDATE schedules SET last_id = iif(last_id = buffered_id, holder_id, last_id), buffered_id = NULL, holder_id = NULL
+WHERE id IN (SELECT schedule_id FROM task_details WHERE id IN (SELECT value FROM json_each(:ids)))
+    AND buffered_id IN (SELECT value FROM json_each(:ids));
