@@ -60,6 +60,7 @@ test-fast: $(INSTALLED) ## Run the tests that need no processes of their own, on
 .PHONY: test-postgres
 test-postgres: $(INSTALLED) ## Run the tests that need a PostgreSQL, on every version that is there.
 	@$(PYTEST) $(TOGETHER) -m "postgres and not ($(ALONE))" $(ARGS)
+	@TASKTICK_TEST_STORE=postgres $(PYTEST) $(TOGETHER) -m "not ($(ALONE))" tests/api $(ARGS)
 
 .PHONY: test-alone
 test-alone: $(INSTALLED) ## Run the tests with real processes, kill -9 and hostile receivers, one at a time.

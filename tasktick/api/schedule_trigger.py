@@ -33,6 +33,7 @@ async def trigger(call: Call) -> Reply:
     async def operation(tx: Transaction) -> tuple[str, StoredAnswer]:
         seen = await schedules.find(tx, call.tenant, call.parameters["id"])
         check_version(call, seen.schedule)
+        await schedules.hold(tx, seen)
         moment = call.ports.deciding(seen.schedule.id)
         template = (await schedules.templates(tx, [seen.schedule.id]))[seen.schedule.id]
         now = moment.by.now

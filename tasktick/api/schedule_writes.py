@@ -172,6 +172,7 @@ async def _opened(call: Call, tx: Transaction) -> Work:
     """The schedule that a path names, once everything that is due is decided."""
     seen = await schedules.find(tx, call.tenant, call.parameters["id"])
     check_version(call, seen.schedule)
+    await schedules.hold(tx, seen)
     work = Work(call, tx, seen)
     await work.settle()
     return work

@@ -8,13 +8,12 @@ from tasktick.api.decoding import Decoder
 from tasktick.api.idempotency import once, reply
 from tasktick.api.schemas import Empty
 from tasktick.api.tasks import OK, check_version, written_state
-from tasktick.errors import IllegalTransition
 from tasktick.model.change import ACTIONS, Change
 from tasktick.model.state import TERMINAL
 from tasktick.model.task import TaskState
 from tasktick.store import attempts, dlq, tasks
 from tasktick.store.names import StoredAnswer
-from tasktick.store.protocol import Transaction
+from tasktick.store.protocol import Aborted, Transaction
 from tasktick.store.rows import TaskView
 
 EMPTY = Decoder(Empty)
@@ -53,7 +52,7 @@ def action(word: str) -> Handler:
 async def write(tx: Transaction, before: TaskView, change: Change, now: int) -> TaskView:
     """Write a change of a task; what was dead and is taken up again has no open dead letter any more."""
     if not await tasks.change(tx, [change]):
-        raise IllegalTransition("The task has changed meanwhile. Read it again.")
+        raise Aborted("The task has changed meanwhile.")
     if before.state.state in TERMINAL and change.after.state not in TERMINAL:
         await dlq.resolve_tasks(tx, [before.state.id], REPLAYED, now)
     return TaskView(written_state(change.after, before.state), before.detail, before.payload)

@@ -27,7 +27,7 @@ from tasktick.model.state import State
 from tasktick.model.task import NewTask, TaskState
 from tasktick.store import attempts, listing, tasks
 from tasktick.store.names import StoredAnswer
-from tasktick.store.protocol import Transaction
+from tasktick.store.protocol import Aborted, Transaction
 from tasktick.store.rows import TaskView
 from tasktick.store.tasks import CREATE, Create
 
@@ -214,7 +214,7 @@ async def write_edit(tx: Transaction, before: TaskView, edit: Edit) -> TaskView:
     if edit.change is None:
         return before
     if not await tasks.change(tx, [edit.change]):
-        raise IllegalTransition("The task has changed meanwhile. Read it again.")
+        raise Aborted("The task has changed meanwhile.")
     if edit.new_payload:
         await tasks.add_payload(tx, before.state.id, edit.change.after.payload_version, edit.payload)
     if edit.detail != before.detail:

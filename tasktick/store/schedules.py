@@ -4,7 +4,7 @@ A plan is written whole or not at all: tasks, ledger, cursor and counts in one t
 must still be so, and who materialises must own the partition; a plan that is stale is left out, and made anew.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.schedule import LedgerRow, NewFire, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
 from tasktick.store import names, tasks, tenants
-from tasktick.store.protocol import Batch, Lane, Transaction, only
+from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
 SCHEDULE = "schedule"
@@ -120,12 +120,22 @@ def carry_out_batch(term: Term) -> Batch:
     return Batch("carry_out", Lane.FIRE, operation)
 
 
+async def hold(tx: Transaction, seen: Seen) -> None:
+    """What this transaction has read of a schedule stays so until its end."""
+    if await _changed(tx, [(seen.schedule, seen.tasks.values())]):
+        raise Aborted("Another transaction has just changed the schedule.")
+
+
 async def _stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
+    return await _changed(tx, [(plan.before, plan.seen) for plan in plans])
+
+
+async def _changed(tx: Transaction, read: Sequence[tuple[Schedule, Iterable[TaskState]]]) -> set[int]:
+    """The places of those that are no longer as they were read, themselves or their tasks."""
     rows = [
-        [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id]
-        for place, one in enumerate(plan.before for plan in plans)
+        [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id] for place, (one, _) in enumerate(read)
     ]
-    seen = [[place, task.id, task.version] for place, plan in enumerate(plans) for task in plan.seen]
+    seen = [[place, task.id, task.version] for place, (_, tasks) in enumerate(read) for task in tasks]
     return set(await tx.rows("schedule_stale", int, schedules=rows, tasks=seen))
 
 

@@ -14,7 +14,7 @@ from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
 from tasktick.store import names, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
-from tasktick.store.protocol import Batch, Lane, Transaction, only
+from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, TaskView, columns
 
 # Payloads that are read at once: 500 of the largest would hold up the writer, and fill the memory.
@@ -312,8 +312,9 @@ async def delete(tx: Transaction, rows: list[tuple[str, str, int]], *, at: int |
     """
     ids = [task_id for task_id, _, _ in rows]
     await tx.run("names_free", kind=names.TASK, ids=ids)
-    removed = await tx.run("task_delete", ids=ids)
-    assert removed == len(rows), "they were read in this very transaction"
+    removed = await tx.run("task_delete", ids=ids, rows=[[task_id, int(state)] for task_id, _, state in rows])
+    if removed != len(rows):
+        raise Aborted("Another transaction has just changed a task that is to go.")
     deltas = Deltas()
     for task_id, tenant, state in rows:
         if at is None:

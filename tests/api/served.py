@@ -34,7 +34,7 @@ from tasktick.store.protocol import Database
 from tasktick.store.rows import KeyRow
 from tasktick.timetable import zones
 from tests.api.described import check_described
-from tests.store.drivers import sqlite
+from tests.store.drivers import chosen
 from tests.store.world import NODE, World
 
 URL = "https://receiver.example/hook"
@@ -238,7 +238,8 @@ def config_of(**server: Any) -> Config:
 @asynccontextmanager
 async def serving(folder: Path, **server: Any) -> AsyncIterator[Served]:
     """A served API in an empty folder."""
-    async with sqlite(folder) as database, aiohttp.ClientSession(auto_decompress=False) as session:
+    async with chosen()(folder) as opened, aiohttp.ClientSession(auto_decompress=False) as session:
+        database: Any = opened
         world = World(database)
         await world.start()
         served = Served(world, session, config_of(**server))

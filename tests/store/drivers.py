@@ -4,6 +4,7 @@ A driver is an async context manager: given an empty folder it yields a store th
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -67,6 +68,12 @@ async def opened(address: PostgresAddress, folder: Path) -> AsyncIterator[Postgr
 DRIVERS: dict[str, Driver] = {"sqlite": sqlite} | {
     f"postgres-{version}": partial(on_server, version) for version in postgres.installed()
 }
+
+
+def chosen() -> Driver:
+    """The store for suites that run on one: SQLite, or what TASKTICK_TEST_STORE names (`postgres`: the newest)."""
+    name = os.environ.get("TASKTICK_TEST_STORE", "sqlite")
+    return DRIVERS[max(DRIVERS.keys() - {"sqlite"}, default=name) if name == "postgres" else name]
 
 
 class InlineDatabase:

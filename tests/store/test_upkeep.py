@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tasktick.errors import StoreError
 from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.model.state import State
 from tasktick.store import attempts, leases, names, retention, secrets, tasks
@@ -49,7 +50,7 @@ async def test_a_task_is_deleted_once(world: World) -> None:
     rows = [(task_id, TENANT, int(State.SCHEDULED))]
     await world.database.write(lambda tx: tasks.delete(tx, rows))
     assert await world.database.read(lambda tx: names.find(tx, TENANT, names.TASK, "k-1")) is None
-    with pytest.raises(AssertionError):
+    with pytest.raises(StoreError):
         await world.database.write(lambda tx: tasks.delete(tx, rows))
 
 

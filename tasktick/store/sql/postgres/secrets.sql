@@ -77,7 +77,9 @@ SELECT json_build_array(count(*)) FROM keys
 WHERE (:tenant::text IS NULL OR tenant = :tenant::text) AND (:role::text IS NULL OR role = :role::text)
     AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now::bigint);
 
+-- One after the other: two operators' keys that go at once must not both see the other one there.
 -- name: key_revoke
+SELECT 1 FROM keys WHERE role = 'operator' AND revoked_at IS NULL ORDER BY id FOR UPDATE;
 UPDATE keys SET revoked_at = :now::bigint WHERE id = :id::text AND revoked_at IS NULL;
 
 -- name: keys_revoke_of

@@ -127,6 +127,7 @@ SELECT json_agg(json_build_array(hex_of(task_id), version, payload::json) ORDER 
 ) AS found
 WHERE chars <= :chars_max::bigint OR place = 1;
 
+-- Rows: id, state. A task that is in another state by now stays, and then nobody goes.
 -- name: task_delete
 DELETE FROM task_details WHERE (partition_id, id) IN (
     SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
@@ -139,6 +140,6 @@ DELETE FROM attempts WHERE (partition_id, task_id) IN (
 );
 DELETE FROM dead_letters
 WHERE task_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));
-DELETE FROM tasks WHERE (partition_id, id) IN (
-    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-);
+DELETE FROM tasks USING jsonb_array_elements(:rows::text::jsonb) AS given (row)
+WHERE tasks.partition_id = partition_of((row->>0)::uuid) AND tasks.id = (row->>0)::uuid
+    AND tasks.state + 0 = (row->>1)::smallint;
