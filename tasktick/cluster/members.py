@@ -21,6 +21,7 @@ from tasktick.cluster.awareness import Awareness
 from tasktick.cluster.broadcast import RumourQueue
 from tasktick.cluster.effects import Change, Happening
 from tasktick.cluster.messages import (
+    ENTRIES_MAX,
     REVISION_MAX,
     Alive,
     Dead,
@@ -72,6 +73,8 @@ class Members:
     """All members, this node among them."""
 
     def __init__(self, own: Node, pace: Pace, awareness: Awareness, now_ms: float) -> None:
+        if not 2 <= pace.members_max <= ENTRIES_MAX:
+            raise ValueError(f"members_max is from 2 to {ENTRIES_MAX}, the most that a state may hold")
         self.own = Member(own, 1, Standing.ALIVE, now_ms)
         self.rumours = RumourQueue(pace.rumours_max)
         self.changes: list[Change] = []

@@ -69,7 +69,13 @@ class Membership:
         return self.members.own.node
 
     @property
+    def leave_ms(self) -> int:
+        """How long leaving may take."""
+        return self._pace.leave_ms
+
+    @property
     def leaving(self) -> bool:
+        """Whether this node has said that it goes."""
         return self.members.own.standing is Standing.LEFT
 
     # ------------------------------------------------------------------------------- told
