@@ -159,7 +159,7 @@ class Node:
         world, services = self.world, self.world.services
         now = world.clock.now_ms()
         await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now))
-        self.epochs.update(await world.database.write(lambda tx: leases.acquire(tx, self.incarnation)))
+        self.epochs.update(await world.database.write(lambda tx: leases.acquire(tx, self.incarnation, now)))
         assert len(self.epochs) == len(ALL_PARTITIONS), "the lock on the store proves that nobody else has a lease"
         services.on_stop("leases", self._give_leases_back)
         orphans = await self.sweeper.rescue_orphans()

@@ -9,20 +9,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tasktick.cluster.ring import NodeRow, live, placement
+from tasktick.cluster.ring import live, placement
+from tasktick.model.partition import Lease, NodeRow
 
 # A partition that was free for so many TTLs may be taken by anyone: whoever should take it does not.
 FREE_TTLS = 2
-
-
-class LeaseRow(msgspec.Struct, frozen=True):
-    """A lease as the database has it. `free_since` is the database's instant of the release."""
-
-    partition: int
-    epoch: int
-    incarnation: str | None = None
-    wanted_by: str | None = None
-    free_since: int | None = None
 
 
 class HandOver(msgspec.Struct, frozen=True):
@@ -43,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True):
     hand_over: tuple[HandOver, ...] = ()
 
 
-def plan(nodes: Iterable[NodeRow], leases: Iterable[LeaseRow], me: str, now: int, ttl_ms: int) -> Plan:
+def plan(nodes: Iterable[NodeRow], leases: Iterable[Lease], me: str, now: int, ttl_ms: int) -> Plan:
     """What this incarnation should do, by one view of both tables at one instant of the database.
 
     One whose own term has expired does nothing: it must renew first, and it may have lost everything.
@@ -72,7 +63,7 @@ def plan(nodes: Iterable[NodeRow], leases: Iterable[LeaseRow], me: str, now: int
     return Plan(tuple(request), tuple(withdraw), tuple(acquire), tuple(hand_over))
 
 
-def _free_for_ms(lease: LeaseRow, rows: dict[str, NodeRow], now: int) -> int:
+def _free_for_ms(lease: Lease, rows: dict[str, NodeRow], now: int) -> int:
     """For how long nobody has owned it: since its release, or since the term of its holder expired.
 
     What is not known to have been free for a time has been free for none: its heir takes it at once anyway.

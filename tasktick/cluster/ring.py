@@ -12,27 +12,15 @@ import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
 
-import msgspec
-
 from tasktick.model.ids import PARTITIONS
-from tasktick.model.partition import ALL_PARTITIONS
+from tasktick.model.partition import ALL_PARTITIONS, NodeRow
 
 _SCORE_BYTES = 8
 
 
-class NodeRow(msgspec.Struct, frozen=True):
-    """One start of a node, as the database has it. Instants are the database's."""
-
-    incarnation: str
-    name: str
-    expires_at: int
-    drained: bool = False
-    started_at: int = 0
-
-
 def live(nodes: Iterable[NodeRow], now: int) -> dict[str, NodeRow]:
     """By incarnation, those whose term has not expired at this instant of the database."""
-    return {node.incarnation: node for node in nodes if node.expires_at > now}
+    return {node.incarnation: node for node in nodes if node.dead_at is None and node.expires_at > now}
 
 
 def eligible(nodes: Iterable[NodeRow], now: int) -> dict[str, NodeRow]:

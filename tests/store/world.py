@@ -47,7 +47,7 @@ class World:
         """Begin as this incarnation, with every partition."""
         self.incarnation = incarnation
         await self.database.write(lambda tx: leases.start_node(tx, incarnation, NODE, self.now))
-        self.epochs = await self.database.write(lambda tx: leases.acquire(tx, incarnation))
+        self.epochs = await self.database.write(lambda tx: leases.acquire(tx, incarnation, self.now))
 
     def task(
         self,

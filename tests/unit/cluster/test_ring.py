@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasktick.cluster.ring import NodeRow, placement, wanted
-from tasktick.model.partition import ALL_PARTITIONS
+from tasktick.cluster.ring import placement, wanted
+from tasktick.model.partition import ALL_PARTITIONS, NodeRow
 
 NOW = 1_000_000
 
