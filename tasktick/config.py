@@ -107,6 +107,13 @@ class DispatchConfig(Section, frozen=True):
     allow_networks: tuple[str, ...] = ()
 
 
+class ClusterConfig(Section, frozen=True):
+    """[cluster]: how many nodes share one store."""
+
+    lease_ttl_ms: int = 10_000
+    lease_margin_ms: int = 2_000
+
+
 class LogConfig(Section, frozen=True):
     """[log]: what is said, and how."""
 
@@ -122,6 +129,7 @@ class Config(Section, frozen=True):
     store: StoreConfig = StoreConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
     dispatch: DispatchConfig = DispatchConfig()
+    cluster: ClusterConfig = ClusterConfig()
     log: LogConfig = LogConfig()
 
 
@@ -333,6 +341,8 @@ def check(config: Config) -> None:
         raise Wrong("scheduler.early_ms", "a task is claimed at most 20 ms ahead.")
     if config.server.json_depth_max > JSON_DEPTH_MOST:
         raise Wrong("server.json_depth_max", f"must be at most {JSON_DEPTH_MOST}.")
+    if config.cluster.lease_margin_ms * 2 > config.cluster.lease_ttl_ms:
+        raise Wrong("cluster.lease_margin_ms", "must be at most half of cluster.lease_ttl_ms.")
     check_networks(config)
     check_listen(config)
 

@@ -14,8 +14,10 @@ from typing import Any
 
 import msgspec
 
-from tasktick import logs
+from tasktick import __version__, logs
 from tasktick.clock import Clock
+from tasktick.cluster.lease_keeper import LeaseKeeper
+from tasktick.cluster.ownership import Ownership
 from tasktick.config import Config
 from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.completion import Completion
@@ -38,8 +40,9 @@ from tasktick.scheduler.ticker import Ticker
 from tasktick.service import Services
 from tasktick.store import leases
 from tasktick.store.claims import end_batch
+from tasktick.store.leases import Start
 from tasktick.store.protocol import Database
-from tasktick.store.schedules import Term
+from tasktick.timetable import zones
 
 log = logs.get("node")
 
@@ -78,7 +81,7 @@ class Node:
         self.world = world
         self.name = name
         self.incarnation = f"{world.random.getrandbits(64):016x}"
-        self.epochs: dict[int, int] = {}
+        self.ownership = Ownership(self.incarnation, world.clock.monotonic_ms)
         self.hands = Hands()
         scheduler = config.scheduler
         limits = Limits(
@@ -113,6 +116,7 @@ class Node:
             config.scheduler,
             ticker=self.ticker,
             in_hand=self.hands.holds,
+            owned=lambda: self.ownership.partitions,
         )
         self.completion = Completion(clock, database, self._end_batch, self.hands, metrics, retry_due=self.intake.due)
         self.deadlines = Deadlines(clock, world.sender)
@@ -128,11 +132,11 @@ class Node:
             early_ms=config.scheduler.early_ms,
             room_came_up=lambda: self.loader.room_came_up(),
         )
-        identity = Identity(self.name, self.incarnation, self.epochs)
+        identity = Identity(self.name, self.incarnation, self.ownership)
         self.dispatcher = Dispatcher(
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
-        rescue = Rescue(self._end_batch, self.name, world.random, self.hands.ids)
+        rescue = Rescue(self._end_batch, self.name, world.random, self.hands.ids, lambda: self.ownership.partitions)
         self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
         self.retention = Retention(clock, database, config.store)
         self.materialiser = Materialiser(
@@ -145,8 +149,23 @@ class Node:
             missed_rows_max=config.scheduler.missed_rows_max,
         )
 
+        self.keeper = self._lease_keeper() if database.shared else None
+
+    def _lease_keeper(self) -> LeaseKeeper:
+        cluster = self._config.cluster
+        start = Start(self.incarnation, self.name, cluster.lease_ttl_ms, version=__version__, tzdata=zones.version())
+        return LeaseKeeper(
+            self.world.clock,
+            self.world.database,
+            start,
+            self.ownership,
+            self.world.metrics,
+            margin_ms=cluster.lease_margin_ms,
+            gained=self._gained,
+        )
+
     def _decider(self, ids: IdMaker) -> Decider:
-        return Decider(self.name, Term(self.incarnation, self.epochs), ids)
+        return Decider(self.name, self.ownership, ids)
 
     def _show_gauges(self) -> None:
         metrics = self.world.metrics
@@ -156,12 +175,9 @@ class Node:
 
     async def start(self) -> None:
         """Take the leases and begin; returns when the wheel is loaded."""
-        world, services = self.world, self.world.services
-        now = world.clock.now_ms()
-        await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now))
-        self.epochs.update(await world.database.write(lambda tx: leases.acquire(tx, self.incarnation, now)))
-        assert len(self.epochs) == len(ALL_PARTITIONS), "the lock on the store proves that nobody else has a lease"
-        services.on_stop("leases", self._give_leases_back)
+        services = self.world.services
+        services.on_stop("leases", self._end_term)
+        await self._take_ownership()
         orphans = await self.sweeper.rescue_orphans()
         if orphans:
             log.warning("orphans_rescued", attempts=orphans)
@@ -171,6 +187,7 @@ class Node:
         services.run_loop(self.deadlines)
         services.run_loop(self.dispatcher)
         services.on_stop("drain", self.dispatcher.drain)
+        services.on_stop("hand_over", self._hand_over)
         services.run_loop(self.loader)
         await services.until(self.loader.loaded)
         services.run_loop(self.ticker)
@@ -179,6 +196,26 @@ class Node:
         services.run_loop(self.retention)
         log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))
 
+    async def _take_ownership(self) -> None:
+        """Own everything, if nobody else can; else begin a term, and what it brings."""
+        world, now = self.world, self.world.clock.now_ms()
+        if self.keeper is not None:
+            await self.keeper.join()
+            await self.keeper.step()
+            world.services.run_loop(self.keeper)
+            return
+        await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now))
+        epochs = await world.database.write(lambda tx: leases.acquire(tx, self.incarnation, now))
+        assert len(epochs) == len(ALL_PARTITIONS), "the lock on the store proves that nobody else has a lease"
+        self.ownership.reconcile(epochs, now)
+        self.ownership.trust_for_ever()
+
+    def _gained(self, partitions: Sequence[int]) -> None:
+        """These have become this node's: look at all that is in them."""
+        self.loader.gained(partitions)
+        self.sweeper.wake.set()
+        self.materialiser.wake.set()
+
     def reconfigure(self, config: Config) -> None:
         """Take over what may change while it runs."""
         self._config = config
@@ -186,7 +223,13 @@ class Node:
         self.dispatcher.grace_max_ms = config.dispatch.grace_max_ms
         self.retention.reconfigure(config.store)
 
-    async def _give_leases_back(self) -> None:
+    async def _hand_over(self) -> None:
+        """Claim nothing more and let others have the partitions, while what is in flight gets its grace."""
+        self.dispatcher.claim_no_more()
+        if self.keeper is not None:
+            await self.keeper.leave()
+
+    async def _end_term(self) -> None:
         now = self.world.clock.now_ms()
         await self.world.database.write(lambda tx: leases.end_node(tx, self.incarnation, now))
 

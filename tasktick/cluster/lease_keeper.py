@@ -52,12 +52,20 @@ class LeaseKeeper:
         self._metrics = metrics
         self._gained = gained
         self._beat = 0
+        self._leaving = False
         self.view: View | None = None
 
     async def join(self) -> None:
         """Begin the term; what is free and ours is taken with the first renewals."""
         now = self._clock.now_ms()
         await self._writer.write(lambda tx: leases.join(tx, self._start, now), Lane.FIRE)
+
+    async def leave(self) -> None:
+        """Give everything up, for good; the term goes on, since what is in flight still has its end to come."""
+        self._leaving = True
+        me, now = self._start.incarnation, self._clock.now_ms()
+        self._ownership.lose_all()
+        await self._writer.write(lambda tx: leases.leave(tx, me, now), Lane.FIRE)
 
     async def step(self) -> float:
         """Renew, and move what is to move; how long to rest."""
@@ -75,6 +83,8 @@ class LeaseKeeper:
             raise StoreBroken(
                 "This node's term is not the one that it renewed last: the store's history has regressed."
             )
+        if self._leaving:
+            return self._rest_ms(asked_ms)
         # Counted from before the renewal was issued: what the database allows from its commit on, we end sooner.
         self._ownership.trust(asked_ms + self._ttl_ms - self._margin_ms)
         self._see(view)

@@ -13,6 +13,7 @@ import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock
+from tasktick.cluster.ownership import Ownership
 from tasktick.errors import StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker, wire
@@ -42,12 +43,17 @@ class Decider(msgspec.Struct, frozen=True):
     """Who decides: a node, under its leases, with ids to give."""
 
     node: str
-    term: Term
+    ownership: Ownership
     ids: IdMaker
+
+    @property
+    def term(self) -> Term:
+        """Under which leases it writes, now."""
+        return Term(self.ownership.incarnation, self.ownership.epochs)
 
     def recorder(self, now: int, partition: int) -> Recorder:
         """As the ledger names it."""
-        return Recorder(now, self.node, self.term.epochs.get(partition, 0), zones.version())
+        return Recorder(now, self.node, self.ownership.epochs.get(partition, 0), zones.version())
 
 
 class Materialiser:
@@ -91,10 +97,11 @@ class Materialiser:
         if now - self._seen_at > self._missed_after_ms:
             self.gap_until = now
             log.warning("schedules_unseen", for_ms=now - self._seen_at)
+        partitions = self._decider.ownership.partitions
         try:
-            due = await self._database.near.read(lambda tx: schedules.due(tx, now, SCHEDULES_MAX))
+            due = await self._database.near.read(lambda tx: schedules.due(tx, now, SCHEDULES_MAX, partitions))
             done = await self._settle(due, now) if due else 0
-            upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now))
+            upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now, partitions))
         except StoreFull:
             return FULL_REST_MS
         self._seen_at = self._clock.now_ms()
@@ -146,4 +153,5 @@ class Materialiser:
     def moment(self, now: int, partition: int) -> Moment:
         """Now, as a decision sees it."""
         by = self._decider.recorder(now, partition)
-        return Moment(by, self._decider.ids, self.gap_until, self._missed_after_ms, self._missed_rows_max)
+        gap_until = max(self.gap_until, self._decider.ownership.gained_at(partition))
+        return Moment(by, self._decider.ids, gap_until, self._missed_after_ms, self._missed_rows_max)

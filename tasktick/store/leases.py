@@ -102,6 +102,12 @@ async def undrain(tx: Transaction, name: str) -> None:
     await tx.run("node_undrain", name=name)
 
 
+async def leave(tx: Transaction, incarnation: str, now: int) -> None:
+    """Give everything back, and take nothing more: this incarnation is about to end."""
+    await tx.run("node_leave", incarnation=incarnation)
+    await tx.run("leases_release", incarnation=incarnation, partitions=None, now=now)
+
+
 async def end_node(tx: Transaction, incarnation: str, now: int) -> None:
     """Give everything back, and say that this incarnation has ended."""
     await tx.run("leases_release", incarnation=incarnation, partitions=None, now=now)

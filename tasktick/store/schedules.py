@@ -165,14 +165,15 @@ async def seen(tx: Transaction, schedules: Sequence[Schedule]) -> list[Seen]:
     return [Seen(one, {name: states[name] for name in one.task_ids if name in states}) for one in schedules]
 
 
-async def due(tx: Transaction, now: int, limit: int) -> list[Seen]:
-    """Schedules that want to be looked at by now."""
-    return await seen(tx, await tx.rows("schedules_due", Schedule, now=now, limit=limit))
+async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | None = None) -> list[Seen]:
+    """Schedules of these partitions (all, if None) that want to be looked at by now."""
+    found = await tx.rows("schedules_due", Schedule, now=now, limit=limit, partitions=partitions)
+    return await seen(tx, found)
 
 
-async def next_look(tx: Transaction, now: int) -> int | None:
+async def next_look(tx: Transaction, now: int, partitions: list[str] | None = None) -> int | None:
     """When the next one wants to be looked at."""
-    return only(await tx.rows("schedules_next_look", int | None, now=now))  # type: ignore[arg-type] # a union as a type
+    return only(await tx.rows("schedules_next_look", int | None, now=now, partitions=partitions))  # type: ignore[arg-type] # a union as a type
 
 
 async def outdate(tx: Transaction, now: int, tzdata: str) -> int:

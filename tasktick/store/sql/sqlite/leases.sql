@@ -14,6 +14,9 @@ VALUES (:incarnation, :name, :now, :now + :ttl_ms, :address, :version, :tzdata);
 UPDATE nodes SET expires_at = :now + :ttl_ms, beat = beat + 1
 WHERE incarnation = :incarnation AND beat = :beat AND dead_at IS NULL;
 
+-- name: node_leave
+UPDATE nodes SET leaving = 1 WHERE incarnation = :incarnation;
+
 -- name: node_end
 UPDATE nodes SET dead_at = :now WHERE incarnation = :incarnation AND dead_at IS NULL;
 
@@ -26,7 +29,7 @@ DELETE FROM nodes WHERE (dead_at < :before OR expires_at < :before)
 -- name: nodes_read
 SELECT json_group_array(json_object(
     'incarnation', n.incarnation, 'name', n.name, 'expires_at', coalesce(n.expires_at, 4611686018427387904),
-    'drained', EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = n.name), 'started_at', n.started_at,
+    'drained', n.leaving OR EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = n.name), 'started_at', n.started_at,
     'address', n.address, 'version', n.version, 'tzdata', n.tzdata, 'dead_at', n.dead_at
 ))
 FROM nodes AS n

@@ -5,6 +5,8 @@
 ALTER TABLE nodes ADD COLUMN expires_at INTEGER;
 -- Counts its renewals; one that does not show the last beat is not the one that was seen.
 ALTER TABLE nodes ADD COLUMN beat INTEGER NOT NULL DEFAULT 0;
+-- It is about to end and takes nothing more.
+ALTER TABLE nodes ADD COLUMN leaving INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE nodes ADD COLUMN address TEXT;
 ALTER TABLE nodes ADD COLUMN version TEXT;
 ALTER TABLE nodes ADD COLUMN tzdata TEXT;
