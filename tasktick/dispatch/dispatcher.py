@@ -310,7 +310,7 @@ class Dispatcher:
             if left_ms <= 0:
                 break
             self._idle.clear()
-            await wait_for_event(self._idle, self._clock, min(left_ms, IDLE_MS))
+            await wait_for_event(self._idle, self._clock, min(max(left_ms, 1.0), IDLE_MS))
         cut = [flight for flight in self._hands.flights() if flight.task is not None and flight.slot_held]
         await self._cut([flight.task for flight in cut if flight.task is not None])
         for flight in cut:
