@@ -91,6 +91,11 @@ class LeaseKeeper:
         moving = await self._move(plan(view.nodes, view.leases, self._start.incarnation, view.now, self._ttl_ms))
         return min(MOVING_MS, self._rest_ms(asked_ms)) if moving else self._rest_ms(asked_ms)
 
+    def _waits(self) -> bool:
+        """Whether another has been asked for something that it still has."""
+        view = self.view
+        return view is not None and any(lease.wanted_by == self._start.incarnation for lease in view.leases)
+
     def _rest_ms(self, asked_ms: float) -> float:
         return max(0.0, self._ttl_ms / RENEWALS_PER_TTL - (self._clock.monotonic_ms() - asked_ms))
 
@@ -134,4 +139,4 @@ class LeaseKeeper:
         if todo.acquire:
             epochs = await self._writer.write(lambda tx: leases.acquire(tx, me, now, todo.acquire), Lane.FIRE)
             self._took(self._ownership.reconcile(epochs, now))
-        return bool(todo.request or given or todo.acquire)
+        return bool(todo.request or given or todo.acquire) or self._waits()
