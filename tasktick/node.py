@@ -107,7 +107,8 @@ class Node:
         self.ticker = Ticker(
             clock, self.horizon, self.ready, database.near, database, metrics, lambda: self.dispatcher.wake.set()
         )
-        self.intake = Intake(clock, self.horizon, self.ready, self.ticker.wake.set)
+        owns = self.ownership.owns if database.shared else None
+        self.intake = Intake(clock, self.horizon, self.ready, self.ticker.wake.set, owns=owns)
         self.loader = Loader(
             clock,
             self.horizon,

@@ -6,6 +6,7 @@ and a margin less. In doubt it owns nothing: it claims nothing and decides nothi
 
 from collections.abc import Callable, Collection, Mapping
 
+from tasktick.model.ids import partition_of
 from tasktick.model.partition import ALL_PARTITIONS
 
 FOR_EVER = float("inf")
@@ -36,6 +37,10 @@ class Ownership:
         """The partitions as the store's statements filter by them: the last byte of an id. None is all of them."""
         epochs = self.epochs
         return None if len(epochs) == len(ALL_PARTITIONS) else [f"{one:02x}" for one in sorted(epochs)]
+
+    def owns(self, task_id: str) -> bool:
+        """Whether this is in one of its partitions."""
+        return partition_of(task_id) in self.epochs
 
     def gained_at(self, partition: int) -> int:
         """When it became this node's: what was due before may have passed unseen."""
