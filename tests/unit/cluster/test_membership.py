@@ -99,9 +99,10 @@ def test_a_silent_member_is_probed_by_others_then_suspected_then_dead() -> None:
 
 def test_a_suspect_is_told_to_its_face_and_reached_by_connection() -> None:
     made = machine(X)
-    effects = run(made, 2_500)
+    effects = run(made, 4_500)
     assert Exchange(X.address) in effects
-    assert len(of_kind(said(effects, X), Suspect)) >= 3
+    # Far more often than a rumour is sent: a few lost datagrams must cost no life.
+    assert len(of_kind(said(effects, X), Suspect)) > 2 * Pace().transmits(2)
 
 
 def test_an_answered_probe_suspects_nobody() -> None:
