@@ -57,6 +57,7 @@ class Gossip:
         self,
         clock: Clock,
         membership: Membership,
+        transport: Transport,
         spawn: Spawner,
         metrics: Metrics,
         nudged: Nudged,
@@ -69,7 +70,7 @@ class Gossip:
         self._metrics = metrics
         self._nudged = nudged
         self._on_change = on_change
-        self._transport: Transport | None = None
+        self._transport = transport
         self._inbox: deque[_Datagram] = deque()
         self._exchanging: set[Address] = set()
         self._nudges: dict[str, deque[Nudge]] = {}
@@ -77,10 +78,6 @@ class Gossip:
         self._nudge_tokens_at = clock.monotonic_ms()
         # Set whenever a member has changed; who waits for something clears it and looks.
         self.changed = asyncio.Event()
-
-    def attach(self, transport: Transport) -> None:
-        """Speak through this. The node says where it is heard itself, so the address is known before."""
-        self._transport = transport
 
     # ------------------------------------------------------------------------------- told by the transport
 
@@ -179,8 +176,7 @@ class Gossip:
         for effect in effects:
             match effect:
                 case Send():
-                    if self._transport is not None:
-                        self._transport.send(effect.to, effect.incarnation, effect.messages)
+                    self._transport.send(effect.to, effect.incarnation, effect.messages)
                 case Exchange():
                     self._start_exchange(effect.address)
                 case Change():
@@ -198,14 +194,14 @@ class Gossip:
         self._on_change(change)
 
     def _start_exchange(self, address: Address) -> None:
-        if self._transport is None or address in self._exchanging or len(self._exchanging) >= EXCHANGES_MAX:
+        if address in self._exchanging or len(self._exchanging) >= EXCHANGES_MAX:
             return
         self._exchanging.add(address)
-        self._spawn(self._exchange(self._transport, address), "gossip_exchange")
+        self._spawn(self._exchange(address), "gossip_exchange")
 
-    async def _exchange(self, transport: Transport, address: Address) -> None:
+    async def _exchange(self, address: Address) -> None:
         try:
-            done = await transport.exchange(address)
+            done = await self._transport.exchange(address)
             self._metrics.events["gossip_exchanged" if done else "gossip_exchange_failed"] += 1
         finally:
             self._exchanging.discard(address)
@@ -222,7 +218,7 @@ class Gossip:
         for incarnation, waiting in self._nudges.items():
             member = self.membership.members.get(incarnation)
             while waiting:
-                if member is None or not member.present or self._transport is None or self._nudge_tokens < 1:
+                if member is None or not member.present or self._nudge_tokens < 1:
                     self._metrics.events["nudge_dropped"] += len(waiting)
                     break
                 self._nudge_tokens -= 1

@@ -3,7 +3,7 @@
 | rumour | about a member held as | counts if its revision is |
 |---|---|---|
 | alive | alive, suspect, dead | higher |
-| suspect | alive, suspect | the same or higher |
+| suspect | alive, suspect; of the dead it only raises the revision | the same or higher |
 | dead | suspect; of one held as alive it only makes a suspect | the same or higher |
 | left | anything but left | any: it says so itself, and is final |
 
@@ -51,6 +51,7 @@ class Member(msgspec.Struct):
     suspicion: Suspicion | None = None
     # When it was last told to its face what is held of it.
     told_at: float = float("-inf")
+    # A later start has its name or address: it is hardly alive, whatever old tales say.
     replaced: bool = False
 
     @property
@@ -167,7 +168,7 @@ class Members:
         if stale or member.standing is Standing.LEFT:
             return
         before, known = member.standing, member.node
-        member.node, member.revision, member.replaced = node, rumour.revision, False
+        member.node, member.revision = node, rumour.revision
         self.spread(rumour)
         if before is not Standing.ALIVE:
             self._move(member, Standing.ALIVE, now_ms)
@@ -207,7 +208,11 @@ class Members:
                 self.bury(older, now_ms, self.own.node.incarnation, by=newer.node.incarnation)
 
     def _hear_suspect(self, member: Member, rumour: Suspect | Dead, now_ms: float) -> None:
-        if rumour.revision < member.revision or not member.present:
+        if rumour.revision < member.revision or member.standing is Standing.LEFT:
+            return
+        if member.standing is Standing.DEAD:
+            # It was alive at that revision, and is doubted there too: nothing below it is a sign of life.
+            member.revision = rumour.revision
             return
         if member.suspicion is not None and rumour.revision == member.revision:
             if member.suspicion.confirm(rumour.accuser):
@@ -233,7 +238,7 @@ class Members:
         member.suspicion = Suspicion(
             accuser,
             now_ms,
-            wanted=wanted if count - 2 >= wanted else 0,
+            wanted=0 if member.replaced or count - 2 < wanted else wanted,
             min_ms=least_ms,
             max_ms=least_ms * self._pace.suspicion_max_factor,
         )

@@ -114,9 +114,11 @@ class Membership:
         self._notice_stall(now_ms)
         teller = state.entries[0].node.incarnation
         for entry in state.entries:
-            if entry.standing >= Standing.DEAD and self.members.get(entry.node.incarnation) is None:
-                continue
-            self.members.hear(Alive(entry.node, entry.revision), now_ms)
+            member = self.members.get(entry.node.incarnation)
+            # Whom the teller doubts it does not bring back to life, nor into a ring that has forgotten it.
+            believed = entry.standing is Standing.SUSPECT and (member is None or member.present)
+            if entry.standing is Standing.ALIVE or believed:
+                self.members.hear(Alive(entry.node, entry.revision), now_ms)
             if (rumour := _doubt(entry, teller)) is not None:
                 self.members.hear(rumour, now_ms)
         return self._taken()

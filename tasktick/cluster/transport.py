@@ -28,7 +28,7 @@ _NONCE_BYTES = 16
 _HELLO_BYTES_MAX = 64
 _LENGTH_BYTES = 4
 # What may go wrong between two honest programs and a network, and what a dishonest one may do.
-_BROKEN = (OSError, EOFError, UnicodeError)
+_BROKEN = (OSError, EOFError)
 
 
 class Listener(Protocol):
@@ -67,19 +67,22 @@ class Transport(Protocol):
 
 
 class Door:
-    """What every transport does with bytes: seals what goes out, opens and counts what comes in."""
+    """What every transport does with bytes: seals what goes out, opens and counts what comes in.
 
-    def __init__(self, seal: Seal, listener: Listener, events: Counter[str]) -> None:
+    The port must be known before there is a node to listen, so the listener comes later; until then nothing comes in.
+    """
+
+    def __init__(self, seal: Seal, events: Counter[str], listener: Listener | None = None) -> None:
         self.seal = seal
-        self.listener = listener
         self.events = events
+        self.listener = listener
 
     def datagram(self, datagram: bytes, source: Address) -> None:
         """Hand over what counts."""
         opened = self.seal.open(datagram)
         if isinstance(opened, Dropped):
             self.events[opened] += 1
-        else:
+        elif self.listener is not None:
             self.listener.received(opened, source)
 
     def hello(self) -> bytes:
@@ -88,24 +91,24 @@ class Door:
 
     def push(self, hello: bytes) -> bytes | None:
         """What the client says to that; None if it has called itself."""
-        if hello[_NONCE_BYTES:] == self.seal.incarnation.encode():
+        if self.listener is None or hello[_NONCE_BYTES:] == self.seal.incarnation.encode():
             return None
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        return nonce + self._frame(b"push" + hello + nonce)
+        return nonce + self._frame(b"push" + hello + nonce, self.listener)
 
     def pull(self, hello: bytes, push: bytes) -> bytes | None:
         """What the server answers; None if it was no member of the ring that called."""
         nonce = push[:_NONCE_BYTES]
-        if not self._merged(b"push" + hello + nonce, push[_NONCE_BYTES:]):
+        if self.listener is None or not self._merged(b"push" + hello + nonce, push[_NONCE_BYTES:]):
             return None
-        return self._frame(b"pull" + hello + nonce)
+        return self._frame(b"pull" + hello + nonce, self.listener)
 
     def finish(self, hello: bytes, push: bytes, pull: bytes) -> bool:
         """Whether the answer was one."""
         return self._merged(b"pull" + hello + push[:_NONCE_BYTES], pull)
 
-    def _frame(self, purpose: bytes) -> bytes:
-        return self.seal.keyring.sign(purpose, encode(self.listener.state()))
+    def _frame(self, purpose: bytes, listener: Listener) -> bytes:
+        return self.seal.keyring.sign(purpose, encode(listener.state()))
 
     def _merged(self, purpose: bytes, frame: bytes) -> bool:
         body = self.seal.keyring.verify(purpose, frame)
@@ -116,8 +119,9 @@ class Door:
         if state is None:
             self.events[Dropped.MALFORMED] += 1
             return False
-        self.listener.merge(state)
-        return True
+        if self.listener is not None:
+            self.listener.merge(state)
+        return self.listener is not None
 
 
 class _Datagrams(asyncio.DatagramProtocol):
@@ -174,7 +178,7 @@ class SocketTransport:
     async def exchange(self, to: Address) -> bool:
         try:
             async with asyncio.timeout(EXCHANGE_TIMEOUT_MS / 1_000):
-                reader, writer = await asyncio.open_connection(*to)
+                reader, writer = await _dial(to)
                 try:
                     return await self._exchange(reader, writer)
                 finally:
@@ -228,6 +232,13 @@ class SocketTransport:
 
 class _TooLong(Exception):
     """A frame says that it is longer than any may be."""
+
+
+async def _dial(to: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        return await asyncio.open_connection(*to)
+    except ValueError as error:  # what was given as a seed is no name that could be looked up
+        raise OSError(str(error)) from error
 
 
 async def _read(reader: asyncio.StreamReader, bytes_max: int) -> bytes:

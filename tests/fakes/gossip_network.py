@@ -17,6 +17,7 @@ class MemoryNetwork:
     def __init__(self) -> None:
         self.members: dict[Address, MemoryTransport] = {}
         self.passes: Callable[[Address, Address], bool] = lambda source, to: True
+        self.loses_datagrams = False
 
     def open(self, door: Door, host: str = "127.0.0.1") -> "MemoryTransport":
         """A place for this one."""
@@ -27,7 +28,7 @@ class MemoryNetwork:
     def throw(self, to: Address, datagram: bytes, source: Address = ("127.0.0.1", 9)) -> None:
         """Deliver these bytes in the next turn of the loop, if they get there."""
         receiver = self.members.get(to)
-        if receiver is not None and self.passes(source, to):
+        if receiver is not None and not self.loses_datagrams and self.passes(source, to):
             asyncio.get_running_loop().call_soon(receiver.deliver, datagram, source)
 
 

@@ -132,17 +132,17 @@ class World:
 
     def run_until(self, done: Callable[[], bool], within_ms: float) -> float | None:
         """How long it took until this held, looked at ten times a second; None if it did not in time."""
-        started = self.now_ms
-        look_at = started
-        while self.now_ms - started <= within_ms:
+        started = look_at = self.now_ms
+        while True:
             if self.now_ms >= look_at:
                 if done():
                     return self.now_ms - started
                 look_at = self.now_ms + 100
-            at, _, call = heapq.heappop(self._events)
-            self.now_ms = at
+            if not self._events or self._events[0][0] > started + within_ms:
+                self.now_ms = started + within_ms
+                return None
+            self.now_ms, _, call = heapq.heappop(self._events)
             call()
-        return None
 
     def settle(self, within_ms: float = 60_000) -> float:
         """How long it takes until all who run see each other, and nobody else, as alive."""

@@ -9,7 +9,7 @@ from tasktick.cluster import messages as m
 
 INCARNATION = "0123456789abcdef"
 NODE = m.Node(INCARNATION, "node-1", "127.0.0.1", 7946, 5, "http://127.0.0.1:8080", "1.0", "2026a", drained=True)
-ALL = [
+ALL: list[m.Message] = [
     m.Alive(NODE, 3),
     m.Suspect(INCARNATION, 3, INCARNATION),
     m.Dead(INCARNATION, 3, INCARNATION),
