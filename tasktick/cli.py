@@ -17,7 +17,7 @@ from tasktick.ctl.group import LazyGroup
 from tasktick.errors import ConfigError, TaskTickError
 
 if TYPE_CHECKING:
-    from tasktick.config import Config
+    from tasktick.settings import Config
     from tasktick.store.migrate import Migration
 
 FAILED = 1
@@ -201,7 +201,7 @@ def check_config(file: Path) -> None:
     Example:
       tasktick check-config /etc/tasktick.toml
     """
-    from tasktick.config import Config
+    from tasktick.settings import Config
     from tasktick.store.database import sqlite_path
 
     config = load_config(file, failure=Failed)

@@ -32,7 +32,6 @@ from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
 from tasktick.clock import SystemClock
-from tasktick.config import Config, check_listen, host_and_port
 from tasktick.dispatch import signing
 from tasktick.dispatch.guard import AddressPolicy, classify
 from tasktick.dispatch.webhook import SenderLimits, WebhookSender
@@ -43,6 +42,7 @@ from tasktick.model.task import DEFAULT_TENANT, TaskState
 from tasktick.node import Node, World
 from tasktick.notify import Supervisor, Watchdog, watchdog_ms
 from tasktick.service import Services
+from tasktick.settings import Config, check_listen, host_and_port
 from tasktick.store.database import SqliteDatabase, open_sqlite, sqlite_path
 
 log = logs.get("daemon")

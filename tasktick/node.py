@@ -18,7 +18,6 @@ from tasktick import __version__, logs
 from tasktick.clock import Clock
 from tasktick.cluster.lease_keeper import LeaseKeeper
 from tasktick.cluster.ownership import Ownership
-from tasktick.config import Config
 from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.deadlines import Deadlines
@@ -38,6 +37,7 @@ from tasktick.scheduler.retention import Retention
 from tasktick.scheduler.sweeper import Rescue, Sweeper
 from tasktick.scheduler.ticker import Ticker
 from tasktick.service import Services
+from tasktick.settings import Config
 from tasktick.store import leases
 from tasktick.store.claims import end_batch
 from tasktick.store.leases import Start

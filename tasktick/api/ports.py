@@ -7,10 +7,10 @@ import msgspec
 
 from tasktick.access.vault import Vault
 from tasktick.clock import Clock
-from tasktick.config import Config
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker
 from tasktick.model.task import TaskState
+from tasktick.settings import Config
 from tasktick.store.protocol import Database
 
 

@@ -15,7 +15,6 @@ import msgspec
 from tasktick import logs
 from tasktick.clock import Clock, wait_for_event
 from tasktick.cluster.ownership import Ownership
-from tasktick.config import DispatchConfig
 from tasktick.dispatch.attempt import Permit, Sender, Unseal, end_of, not_made, request_for
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.deadlines import Deadlines
@@ -28,6 +27,7 @@ from tasktick.model.state import Event
 from tasktick.model.task import Claimed, Due, Payload
 from tasktick.ready.queue import ReadyQueue
 from tasktick.service import Spawner
+from tasktick.settings import DispatchConfig
 from tasktick.store import claims, tasks
 from tasktick.store.protocol import Database, Lane, Transaction
 from tasktick.store.rows import StoredPayload

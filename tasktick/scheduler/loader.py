@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from tasktick import logs
 from tasktick.clock import Clock
-from tasktick.config import SchedulerConfig
 from tasktick.model.task import Due
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
 from tasktick.scheduler.ticker import Ticker
+from tasktick.settings import SchedulerConfig
 from tasktick.store import due as due_store
 from tasktick.store.protocol import Reader
 

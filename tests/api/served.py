@@ -19,11 +19,11 @@ from tasktick.access.roles import Role
 from tasktick.access.vault import Vault
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
-from tasktick.config import Config, ServerConfig
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker
 from tasktick.model.state import State
 from tasktick.model.task import TaskState
+from tasktick.settings import Config, ServerConfig
 from tasktick.store import secrets as stored
 from tasktick.store.protocol import Database
 from tasktick.store.rows import KeyRow

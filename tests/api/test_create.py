@@ -144,7 +144,7 @@ async def test_the_trace_is_kept_if_it_is_one(served: Served) -> None:
 
     ids = [state.id for state in served.created]
     kept = await served.database.read(lambda tx: tasks.latest_payloads(tx, ids))
-    assert {one.task_id: one.payload.traceparent for one in kept} == {ids[0]: trace, ids[1]: None}
+    assert {one.owner_id: one.payload.traceparent for one in kept} == {ids[0]: trace, ids[1]: None}
 
 
 WRONG: list[tuple[dict[str, Any], set[str]]] = [

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tasktick.config import Config, host_and_port, load
+from tasktick.config import load
 from tasktick.errors import ConfigError
+from tasktick.settings import Config, host_and_port
 
 
 @pytest.fixture
