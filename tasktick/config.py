@@ -15,7 +15,7 @@ from typing import Any, get_args
 import msgspec
 
 from tasktick.errors import ConfigError
-from tasktick.settings import Config, Section, Wrong, check, names
+from tasktick.settings import SECRET, Config, Section, Wrong, check, names
 
 ENVIRONMENT_PREFIX = "TASKTICK_"
 # Variables of the command line client, which share the prefix and are no settings.
@@ -23,6 +23,8 @@ CLIENT_VARIABLES = frozenset({"TASKTICK_URL", "TASKTICK_KEY", "TASKTICK_KEY_FILE
 SHOWN_CHARS_MAX = 60
 # What Kubernetes puts into the environment for a service that is called tasktick, or tasktick-store.
 OF_A_SERVICE = re.compile(r"(^|_)(service_host|service_port(_.*)?|port(_[0-9]+_(tcp|udp|sctp)(_.*)?)?)$")
+LISTS = frozenset({"allow_networks", "join", "keys"})
+LIST_BREAK = re.compile(r"[,\n]")
 FLAGS = {
     "node": "--node",
     "server.listen": "--listen",
@@ -30,6 +32,8 @@ FLAGS = {
     "store.url": "--store",
     "store.data": "--data",
     "dispatch.allow_networks": "--allow-network",
+    "cluster.gossip": "--gossip",
+    "cluster.join": "--join",
     "log.format": "--log-format",
     "log.level": "--log-level",
 }
@@ -162,8 +166,8 @@ def _read_secret(file: Path, variable: str) -> str:
 
 
 def _parse(path: list[str], text: str) -> Any:
-    """A value from the environment: lists are separated by commas, everything else is read by its type."""
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if path[-1] == "allow_networks" else text
+    """A value from the environment: lists are separated by commas or lines, everything else is read by its type."""
+    return tuple(part.strip() for part in LIST_BREAK.split(text) if part.strip()) if path[-1] in LISTS else text
 
 
 def _convert(layers: Layers) -> Config:
@@ -194,7 +198,7 @@ def _in_words(value: Any, name: str) -> str:
         kind = next(one.type for one in msgspec.structs.fields(kind) if one.name == part)
     if isinstance(kind, type) and issubclass(kind, Section):
         return "this is a section, and has no value of its own."
-    said = repr(value) if not isinstance(value, list | tuple | dict) else "this"
+    said = "this" if isinstance(value, list | tuple | dict) or name in SECRET else repr(value)
     said = said if len(said) <= SHOWN_CHARS_MAX else f"{said[:SHOWN_CHARS_MAX]}…"
     choices = [word for one in (kind, *get_args(kind)) for word in get_args(one) if isinstance(word, str)]
     if choices:

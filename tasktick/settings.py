@@ -16,6 +16,14 @@ NEVER_ZERO = re.compile(r"_max(_bytes|_tasks)?$|_every_ms$|_timeout_ms$|_rows$|\
 # The most of each unit. Beyond it a number is a slip, and one that no 64 bits hold would stop the process later.
 MOST = {"_ms": 366 * 86_400_000, "_days": 36_600, "_hours": 36_600 * 24, "_bytes": 1 << 30, "": 100_000_000}
 JSON_DEPTH_MOST = 500
+LEASE_TTL_LEAST_MS = 500
+# Of gossip: the first signs, all are accepted.
+KEYS_MOST = 4
+KEY_BYTES_LEAST = 16
+NODE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+# Settings whose values are shown nowhere.
+SECRET = frozenset({"cluster.keys"})
+SHARED_STORES = ("postgresql://", "postgres://")
 PORT = re.compile(r"[0-9]+", re.ASCII)
 PORT_MOST = 65_535
 
@@ -88,6 +96,9 @@ class ClusterConfig(Section, frozen=True):
 
     lease_ttl_ms: int = 10_000
     lease_margin_ms: int = 2_000
+    gossip: str | None = None
+    join: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 class LogConfig(Section, frozen=True):
@@ -143,10 +154,9 @@ def check(config: Config) -> None:
         raise Wrong("scheduler.early_ms", "a task is claimed at most 20 ms ahead.")
     if config.server.json_depth_max > JSON_DEPTH_MOST:
         raise Wrong("server.json_depth_max", f"must be at most {JSON_DEPTH_MOST}.")
-    if config.cluster.lease_margin_ms * 2 > config.cluster.lease_ttl_ms:
-        raise Wrong("cluster.lease_margin_ms", "must be at most half of cluster.lease_ttl_ms.")
     check_networks(config)
     check_listen(config)
+    check_cluster(config)
 
 
 def _check_number(name: str, value: int) -> None:
@@ -183,6 +193,56 @@ def check_listen(config: Config) -> None:
         )
 
 
+def is_shared(config: Config) -> bool:
+    """Whether other nodes may use the store too."""
+    return config.store.url is not None and config.store.url.startswith(SHARED_STORES)
+
+
+def check_cluster(config: Config) -> None:
+    """Terms that can be kept, and gossip that only members hear."""
+    cluster = config.cluster
+    if cluster.lease_ttl_ms < LEASE_TTL_LEAST_MS:
+        raise Wrong("cluster.lease_ttl_ms", f"must be at least {LEASE_TTL_LEAST_MS}: a term is renewed thrice in it.")
+    if cluster.lease_margin_ms * 2 > cluster.lease_ttl_ms:
+        raise Wrong("cluster.lease_margin_ms", "must be at most half of cluster.lease_ttl_ms.")
+    if is_shared(config) and config.node is not None and NODE_NAME.fullmatch(config.node) is None:
+        raise Wrong("node", f"{config.node!r} is no name for a node of many: 1 to 64 letters, digits, dots, _ or -.")
+    if cluster.join and cluster.gossip is None:
+        raise Wrong("cluster.join", "needs cluster.gossip (--gossip HOST:PORT), where the others reach this node.")
+    _check_keys(cluster.keys)
+    if cluster.gossip is not None:
+        _check_gossip(config, cluster.gossip)
+
+
+def _check_keys(keys: tuple[str, ...]) -> None:
+    if len(keys) > KEYS_MOST:
+        raise Wrong(
+            "cluster.keys", f"holds {len(keys)} keys; {KEYS_MOST} are enough for a new one and those it replaces."
+        )
+    if any(len(key.encode()) < KEY_BYTES_LEAST for key in keys):
+        raise Wrong("cluster.keys", f"a key has at least {KEY_BYTES_LEAST} characters, as of `openssl rand -hex 32`.")
+
+
+def _check_gossip(config: Config, gossip: str) -> None:
+    host, _ = host_and_port(gossip, "cluster.gossip", "127.0.0.1:7946")
+    for seed in config.cluster.join:
+        host_and_port(seed, "cluster.join", "10.0.0.7:7946")
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - refused, not bound
+        raise Wrong("cluster.gossip", f"{gossip} is no address that others can send to: name this machine's own.")
+    if not is_shared(config):
+        raise Wrong(
+            "cluster.gossip",
+            "SQLite is written by one process; there is nobody to gossip with. "
+            "Leave it out, or name the PostgreSQL that the nodes share with --store.",
+        )
+    if not _is_loopback(host) and not config.cluster.keys:
+        raise Wrong(
+            "cluster.gossip",
+            f"{gossip} can be reached from other machines, so the ring needs a key, the same on each node: "
+            "TASKTICK_CLUSTER__KEYS_FILE names the file that holds it.",
+        )
+
+
 def _is_loopback(host: str) -> bool:
     """A name but `localhost` may be anywhere, even one that begins with 127."""
     try:
@@ -191,12 +251,12 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def host_and_port(listen: str) -> tuple[str, int]:
+def host_and_port(listen: str, name: str = "server.listen", such_as: str = "127.0.0.1:8080") -> tuple[str, int]:
     """`127.0.0.1:8080` or `[::1]:8080`, taken apart."""
     host, colon, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or PORT.fullmatch(port) is None:
-        raise Wrong("server.listen", f"{listen!r} is not HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080.")
+        raise Wrong(name, f"{listen!r} is not HOST:PORT, such as {such_as} or [::1]{such_as[such_as.rindex(':') :]}.")
     if len(port) > len(str(PORT_MOST)) or int(port) > PORT_MOST:
-        raise Wrong("server.listen", f"{listen!r} has no such port: a port is at most {PORT_MOST}.")
+        raise Wrong(name, f"{listen!r} has no such port: a port is at most {PORT_MOST}.")
     return host, int(port)
