@@ -32,6 +32,7 @@ from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
 from tasktick.clock import SystemClock
+from tasktick.cluster.joining import ring_of
 from tasktick.dispatch import signing
 from tasktick.dispatch.guard import AddressPolicy, classify
 from tasktick.dispatch.webhook import SenderLimits, WebhookSender
@@ -82,6 +83,12 @@ def bind(config: Config) -> socket.socket:
         ) from error
     door.setblocking(False)
     return door
+
+
+def url_of(door: socket.socket) -> str:
+    """Where clients reach what listens there."""
+    host, port = door.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def address_policy(config: Config, door: socket.socket) -> AddressPolicy:
@@ -284,7 +291,7 @@ class Daemon:
         self._sender = sender = self._make_sender()
         await sender.start()
         services.on_stop("sender", sender.close)
-        self._node = node = self._make_node(database, sender, keeper, keys)
+        self._node = node = self._make_node(database, sender, keeper, keys, url_of(door))
         key_use = KeyUse(database)
         services.run_loop(key_use)
         server = ApiServer(self._ports(database, keeper, keys, node, key_use))
@@ -306,7 +313,7 @@ class Daemon:
 
         def reasons_not_ready() -> list[str]:
             facts = {"draining": self.draining, "loading": not node.loaded, "store_full": database.writer.full}
-            return [reason for reason, holds in facts.items() if holds]
+            return [reason for reason, holds in (facts | {"no_lease": not node.is_trusted}).items() if holds]
 
         return Ports(
             database=database,
@@ -324,12 +331,13 @@ class Daemon:
             overloaded=lambda: database.writer.overloaded,
             metrics_text=self._metrics.render,
             live_stats=node.live_stats,
+            standings=node.standings,
+            rebalance=node.rebalance,
         )
 
     def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
-        host, port = door.getsockname()[:2]
-        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        url = url_of(door)
         (self._data / ADDRESS_FILE).write_text(f"{url}\n")
         self.services.on_stop("address", self._forget_address)
         log.info("daemon_started", version=__version__, url=url, data=str(self._data), pid=os.getpid())
@@ -346,8 +354,9 @@ class Daemon:
         return WebhookSender(self._policy, self.clock.monotonic_ms, limits)
 
     def _make_node(
-        self, database: SqliteDatabase, sender: WebhookSender, keeper: vault.Vault, keys: SigningKeys
+        self, database: SqliteDatabase, sender: WebhookSender, keeper: vault.Vault, keys: SigningKeys, url: str
     ) -> Node:
+        name = self._config.node or socket.gethostname()
         world = World(
             clock=self.clock,
             random=self._random,
@@ -358,8 +367,10 @@ class Daemon:
             signing=keys,
             services=self.services,
             metrics=self._metrics,
+            address=url,
+            ring=ring_of(self._config.cluster, name, keeper.derive("gossip")),
         )
-        return Node(self._config, self._config.node or socket.gethostname(), world)
+        return Node(self._config, name, world)
 
 
 def _new_signing_secret() -> str:

@@ -3,7 +3,7 @@
 The edges (the API, signals, the supervisor) are `daemon`'s; a simulation runs this very class on a clock,
 a store connection and a sender of its own.
 
-Start: incarnation and leases, orphans of dead predecessors, the times that schedules have missed, completion,
+Start: gossip and leases, orphans of dead predecessors, the times that schedules have missed, completion,
 dispatcher, loader, ticker, schedules, sweeper, retention. Stop is the reverse: nothing more is picked up, what is
 in flight gets its grace, every end is written, the leases are given back.
 """
@@ -16,8 +16,8 @@ import msgspec
 
 from tasktick import __version__, logs
 from tasktick.clock import Clock
-from tasktick.cluster.lease_keeper import LeaseKeeper
 from tasktick.cluster.ownership import Ownership
+from tasktick.cluster.seat import Hears, Ring, Seat
 from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.deadlines import Deadlines
@@ -26,7 +26,7 @@ from tasktick.dispatch.flight import Hands
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
 from tasktick.model.partition import ALL_PARTITIONS
-from tasktick.model.task import TaskState
+from tasktick.model.task import Due, TaskState
 from tasktick.ready.limits import Limits
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
@@ -60,7 +60,7 @@ def host_slots_min(config: Config) -> int:
 
 
 class World(msgspec.Struct, frozen=True):
-    """What a node stands on; a simulation brings its own."""
+    """What a node stands on; a simulation brings its own. `address` and `ring` are for those who share the store."""
 
     clock: Clock
     random: Random
@@ -71,10 +71,12 @@ class World(msgspec.Struct, frozen=True):
     signing: Signing
     services: Services
     metrics: Metrics
+    address: str | None = None
+    ring: Ring | None = None
 
 
 class Node:
-    """One process's share of the work: here, all of it."""
+    """One process's share of the work: all of it, where nobody else can write to the store."""
 
     def __init__(self, config: Config, name: str, world: World) -> None:
         self._config = config
@@ -98,6 +100,7 @@ class Node:
         )
         # Dead letters get their ids in the store's thread: a maker of their own, which nobody else draws from.
         self._end_batch = end_batch(IdMaker(Random(world.random.getrandbits(64))))
+        self.seat = self._take_seat() if world.database.shared else None
         self._build_loops()
         self._show_gauges()
 
@@ -107,8 +110,14 @@ class Node:
         self.ticker = Ticker(
             clock, self.horizon, self.ready, database.near, database, metrics, lambda: self.dispatcher.wake.set()
         )
-        owns = self.ownership.owns if database.shared else None
-        self.intake = Intake(clock, self.horizon, self.ready, self.ticker.wake.set, owns=owns)
+        self.intake = Intake(
+            clock,
+            self.horizon,
+            self.ready,
+            self.ticker.wake.set,
+            owns=None if self.seat is None else self.ownership.owns,
+            nudge=_no_nudge if self.seat is None else self.seat.nudge,
+        )
         self.loader = Loader(
             clock,
             self.horizon,
@@ -150,19 +159,30 @@ class Node:
             missed_rows_max=config.scheduler.missed_rows_max,
         )
 
-        self.keeper = self._lease_keeper() if database.shared else None
-
-    def _lease_keeper(self) -> LeaseKeeper:
-        cluster = self._config.cluster
-        start = Start(self.incarnation, self.name, cluster.lease_ttl_ms, version=__version__, tzdata=zones.version())
-        return LeaseKeeper(
-            self.world.clock,
-            self.world.database,
+    def _take_seat(self) -> Seat:
+        world, cluster = self.world, self._config.cluster
+        start = Start(
+            self.incarnation,
+            self.name,
+            cluster.lease_ttl_ms,
+            address=world.address,
+            version=__version__,
+            tzdata=zones.version(),
+        )
+        hears = Hears(
+            gained=self._gained,
+            due_soon=lambda timers: self.intake.heard(timers),
+            look_again=lambda: self.loader.wake.set(),
+        )
+        return Seat(
+            world.clock,
+            world.database,
             start,
             self.ownership,
-            self.world.metrics,
+            world.metrics,
+            hears,
             margin_ms=cluster.lease_margin_ms,
-            gained=self._gained,
+            near_ms=self._config.scheduler.near_ms,
         )
 
     def _decider(self, ids: IdMaker) -> Decider:
@@ -176,9 +196,11 @@ class Node:
 
     async def start(self) -> None:
         """Take the leases and begin; returns when the wheel is loaded."""
-        services = self.world.services
-        services.on_stop("leases", self._end_term)
-        await self._take_ownership()
+        world, services = self.world, self.world.services
+        if self.seat is None:
+            await self._own_everything()
+        else:
+            await self.seat.start(services, world.ring, world.random)
         orphans = await self.sweeper.rescue_orphans()
         if orphans:
             log.warning("orphans_rescued", attempts=orphans)
@@ -197,14 +219,10 @@ class Node:
         services.run_loop(self.retention)
         log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))
 
-    async def _take_ownership(self) -> None:
-        """Own everything, if nobody else can; else begin a term, and what it brings."""
+    async def _own_everything(self) -> None:
+        """Nobody else can: the lock on the store says so."""
         world, now = self.world, self.world.clock.now_ms()
-        if self.keeper is not None:
-            await self.keeper.join()
-            await self.keeper.step()
-            world.services.run_loop(self.keeper)
-            return
+        world.services.on_stop("leases", self._end_term)
         await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now))
         epochs = await world.database.write(lambda tx: leases.acquire(tx, self.incarnation, now))
         assert len(epochs) == len(ALL_PARTITIONS), "the lock on the store proves that nobody else has a lease"
@@ -227,8 +245,8 @@ class Node:
     async def _hand_over(self) -> None:
         """Claim nothing more and let others have the partitions, while what is in flight gets its grace."""
         self.dispatcher.claim_no_more()
-        if self.keeper is not None:
-            await self.keeper.leave()
+        if self.seat is not None:
+            await self.seat.keeper.leave()
 
     async def _end_term(self) -> None:
         now = self.world.clock.now_ms()
@@ -238,6 +256,20 @@ class Node:
     def loaded(self) -> bool:
         """Whether the wheel knows what is due."""
         return self.loader.loaded.is_set()
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether what this node owns is still its own: within the trust window of its term."""
+        return self.ownership.is_trusted
+
+    def standings(self) -> dict[str, str] | None:
+        """What gossip holds of each incarnation; None without gossip."""
+        return None if self.seat is None else self.seat.standings()
+
+    def rebalance(self) -> None:
+        """Let every node look at the leases now."""
+        if self.seat is not None:
+            self.seat.rebalance()
 
     def written(self, states: Sequence[TaskState]) -> None:
         """A hint from whoever has just committed these rows."""
@@ -266,3 +298,7 @@ class Node:
             "ready": len(self.ready),
             "timers": len(self.horizon),
         }
+
+
+def _no_nudge(rows: Sequence[Due]) -> None:
+    """There is nobody else."""

@@ -1,6 +1,6 @@
 """What the API needs of the process that it runs in; `daemon.py` fills it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -44,5 +44,9 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Whether more work should be refused for now."""
     metrics_text: Callable[[], bytes] = lambda: b""
     """The metrics in Prometheus' text format."""
+    standings: Callable[[], Mapping[str, str] | None] = lambda: None
+    """What gossip holds of each incarnation of a node; None without gossip."""
+    rebalance: Callable[[], None] = lambda: None
+    """Let every node look at the leases now."""
     live_stats: Callable[[], dict[str, Any]] = dict
     """Rates, lateness and what is in flight, for /v1/stats."""

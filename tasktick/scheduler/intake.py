@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tasktick.clock import Clock
 from tasktick.model.state import WAITING
-from tasktick.model.task import Due, TaskState, due_of
+from tasktick.model.task import Due, TaskState, Timer, due_of
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
 
@@ -51,6 +51,12 @@ class Intake:
             rows = [row for row in rows if self._owns(row.id)]
             self._nudge(theirs)
         if rows and self._horizon.add(rows, self._clock.now_ms()):
+            self._wake_ticker()
+
+    def heard(self, timers: Sequence[Timer]) -> None:
+        """Another node has written these and says that they are ours: hints, which the store is asked about in time."""
+        mine = [timer for timer in timers if self._owns is None or self._owns(timer.id)]
+        if mine and self._horizon.hear(mine, self._clock.now_ms()):
             self._wake_ticker()
 
     def _forget(self, task_id: str) -> None:

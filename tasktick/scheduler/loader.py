@@ -54,6 +54,8 @@ class Loader:
         self._owned = owned
         self._full_due_ms = 0.0
         self._near_read_at = clock.now_ms()
+        # Grows with each partition that comes: what was being read does not cover it.
+        self._gains = 0
         self.loaded = asyncio.Event()
 
     async def step(self) -> float:
@@ -109,12 +111,15 @@ class Loader:
         if self._horizon.loaded_until >= horizon:
             return
         after, after_id, owned = max(self._horizon.loaded_until, now), "~", self._owned()
+        gains = self._gains
         while not self._horizon.is_full:
             at, at_id = after, after_id
             timers = await self._near.read(
                 lambda tx, at=at, at_id=at_id: due_store.timers(tx, at, at_id, horizon, PAGE_ROWS, owned)  # type: ignore[misc] # bound defaults
             )
             self._horizon.add_timers(timers)
+            if gains != self._gains:
+                break
             if len(timers) < PAGE_ROWS:
                 self._horizon.loaded_until = horizon
                 break
@@ -136,7 +141,7 @@ class Loader:
 
     def gained(self, partitions: Sequence[int]) -> None:
         """These are this node's from now on: read all of them, the near and the far."""
-        del partitions
+        self._gains += len(partitions)
         self._full_due_ms = 0.0
         self._horizon.loaded_until = self._clock.now_ms()
         self.wake.set()

@@ -1,12 +1,13 @@
 """Keepers of several nodes on one store, in virtual time: who owns what, and when nobody may."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any
 
 import pytest
 
+from tasktick.clock import wait_for_event
 from tasktick.cluster.lease_keeper import LeaseKeeper
 from tasktick.cluster.ownership import Ownership
 from tasktick.cluster.ring import wanted
@@ -14,7 +15,7 @@ from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.store import leases
-from tasktick.store.leases import Start
+from tasktick.store.leases import Start, View
 from tasktick.store.protocol import Lane, Operation
 from tests.sim.loop import SimLoop
 from tests.sim.world import SimClock
@@ -30,11 +31,15 @@ class Wire:
     def __init__(self, database: InlineDatabase) -> None:
         self._database = database
         self.cut = False
+        self.deaf = False
 
     async def write(self, operation: Operation[Any], lane: Lane = Lane.CREATE) -> Any:
         if self.cut:
             raise StoreError("The store does not answer.")
-        return await self._database.write(operation, lane)
+        done = await self._database.write(operation, lane)
+        if self.deaf:
+            raise StoreError("The connection was lost; nobody knows whether it was committed.")
+        return done
 
     async def write_batch(self, batch: Any, items: list[Any]) -> list[Any]:
         raise AssertionError("a keeper writes no batches")
@@ -47,7 +52,8 @@ class Member:
         self.name, self.clock = name, clock
         self.wire = Wire(database)
         self.ownership = Ownership(incarnation, clock.monotonic_ms)
-        self.gained: list[int] = []
+        self.taken: list[int] = []
+        self.town: Town | None = None
         self.stopped = False
         self.keeper = LeaseKeeper(
             clock,
@@ -55,15 +61,27 @@ class Member:
             Start(incarnation, name, TTL_MS),
             self.ownership,
             Metrics(),
+            self,
             margin_ms=MARGIN_MS,
-            gained=self.gained.extend,
         )
+
+    def seen(self, view: View) -> None:
+        return
+
+    def gained(self, partitions: Sequence[int]) -> None:
+        self.taken.extend(partitions)
+
+    def left_to(self, incarnation: str, partitions: Sequence[int]) -> None:
+        """As gossip would, where there is some."""
+        if self.town is not None:
+            self.town.wake(incarnation)
 
     async def run(self) -> None:
         """Renew until stopped."""
         await self.keeper.join()
         while not self.stopped:
-            await self.clock.sleep_ms(await self.keeper.step())
+            self.keeper.wake.clear()
+            await wait_for_event(self.keeper.wake, self.clock, await self.keeper.step())
 
     @property
     def owned(self) -> set[int]:
@@ -85,6 +103,17 @@ class Town:
         self.members.append(member)
         self.running.append(asyncio.ensure_future(member.run()))
         return member
+
+    def wake(self, incarnation: str) -> None:
+        """Let this one look now."""
+        for member in self.members:
+            if member.ownership.incarnation == incarnation:
+                member.keeper.wake.set()
+
+    def gossip(self) -> None:
+        """From now on they hint at what is for another to do."""
+        for member in self.members:
+            member.town = self
 
     async def watch(self, seconds: float) -> None:
         """Let time pass; at no time do two believe that they own the same."""
@@ -125,7 +154,7 @@ def test_one_alone_owns_everything() -> None:
         only = town.add("a")
         await town.watch(1)
         assert only.owned == set(ALL_PARTITIONS)
-        assert sorted(only.gained) == list(ALL_PARTITIONS)
+        assert sorted(only.taken) == list(ALL_PARTITIONS)
 
     play(scenario)
 
@@ -152,7 +181,7 @@ def test_one_that_dies_is_followed_within_its_term() -> None:
         first, second = town.add("a"), town.add("b")
         await town.watch(12)
         first.stopped = True
-        await town.watch(TTL_MS / 1_000 + TTL_MS / 3_000 + 1)
+        await town.watch(TTL_MS / 1_000 + 0.1)
         assert second.owned == set(ALL_PARTITIONS)
         assert first.owned == set()
 
@@ -240,5 +269,61 @@ def test_placement_is_what_they_come_to() -> None:
         view = await town.database.read(lambda tx: leases.view(tx, now))
         for member in town.members:
             assert member.owned == set(wanted(view.nodes, f"{member.name}-1", now))
+
+    play(scenario)
+
+
+def test_hints_make_the_heirs_of_one_that_leaves_look_at_once() -> None:
+    async def scenario(town: Town) -> None:
+        first, second = town.add("a"), town.add("b")
+        await town.watch(12)
+        town.gossip()
+        await first.keeper.leave()
+        await town.watch(0.1)
+        assert second.owned == set(ALL_PARTITIONS)
+
+    play(scenario)
+
+
+def test_a_renewal_that_may_have_been_committed_is_asked_for_again() -> None:
+    async def scenario(town: Town) -> None:
+        only = town.add("a")
+        await town.watch(5)
+        only.wire.deaf = True
+        await town.watch(4)
+        only.wire.deaf = False
+        await town.watch(5)
+        assert only.owned == set(ALL_PARTITIONS)
+        assert not town.running[0].done()
+
+    play(scenario)
+
+
+def test_what_nobody_took_while_its_owner_could_not_renew_is_new_to_it() -> None:
+    async def scenario(town: Town) -> None:
+        only = town.add("a")
+        await town.watch(5)
+        only.taken.clear()
+        only.wire.cut = True
+        await town.watch(20)
+        assert only.owned == set()
+        only.wire.cut = False
+        await town.watch(5)
+        assert sorted(only.taken) == list(ALL_PARTITIONS), "it must read all that came due meanwhile"
+
+    play(scenario)
+
+
+def test_one_that_leaves_takes_nothing_back() -> None:
+    """Its last look may be under way when it leaves."""
+
+    async def scenario(town: Town) -> None:
+        first, second = town.add("a"), town.add("b")
+        await town.watch(12)
+        await first.keeper.leave()
+        now = town.clock.now_ms()
+        assert await town.database.write(lambda tx: leases.acquire(tx, "a-1", now, ALL_PARTITIONS)) == {}
+        await town.watch(5)
+        assert second.owned == set(ALL_PARTITIONS)
 
     play(scenario)

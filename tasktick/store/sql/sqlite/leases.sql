@@ -9,10 +9,11 @@ UPDATE nodes SET dead_at = :now WHERE dead_at IS NULL AND incarnation <> :incarn
 INSERT INTO nodes (incarnation, name, started_at, expires_at, address, version, tzdata)
 VALUES (:incarnation, :name, :now, :now + :ttl_ms, :address, :version, :tzdata);
 
--- A compare-and-set on the last beat that was seen to commit.
+-- A compare-and-set on the last beat that was seen to commit. The one after it may have committed unseen: the same
+-- statement again says the same.
 -- name: node_renew
-UPDATE nodes SET expires_at = :now + :ttl_ms, beat = beat + 1
-WHERE incarnation = :incarnation AND beat = :beat AND dead_at IS NULL;
+UPDATE nodes SET expires_at = :now + :ttl_ms, beat = :beat + 1
+WHERE incarnation = :incarnation AND beat IN (:beat, :beat + 1) AND dead_at IS NULL;
 
 -- name: node_leave
 UPDATE nodes SET leaving = 1 WHERE incarnation = :incarnation;
@@ -42,7 +43,8 @@ INSERT INTO drained_nodes (name, since) VALUES (:name, :now) ON CONFLICT (name) 
 -- name: node_undrain
 DELETE FROM drained_nodes WHERE name = :name;
 
--- Acquire: the epoch grows with each acquisition; only what is free, or whose holder is dead or past its term.
+-- Acquire: the epoch grows with each acquisition; only what is free, or whose holder is dead or past its term, and
+-- only for one that lives and stays.
 -- name: leases_acquire
 UPDATE leases SET
     epoch = epoch + 1, incarnation = :incarnation, free_since = NULL,
@@ -53,7 +55,8 @@ WHERE partition_id IN (SELECT value FROM json_each(:partitions))
     ))
     AND EXISTS (
         SELECT 1 FROM nodes AS n
-        WHERE n.incarnation = :incarnation AND n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now)
+        WHERE n.incarnation = :incarnation AND n.dead_at IS NULL AND NOT n.leaving
+            AND (n.expires_at IS NULL OR n.expires_at > :now)
     );
 
 -- name: leases_release
