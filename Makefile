@@ -118,11 +118,11 @@ $(BINARY_VENV)/.installed: pyproject.toml
 	@$(BINARY_VENV)/bin/python -m pip uninstall --quiet --yes tasktick
 	@touch $@
 
-dist/tasktick: $(BINARY_VENV)/.installed $(shell find tasktick -type f ! -name '*.pyc')
+dist/tasktick: Makefile $(BINARY_VENV)/.installed $(shell find tasktick -type f ! -name '*.pyc')
 	@PYTHONPATH="$(CURDIR)" $(BINARY_VENV)/bin/pyinstaller --onefile --strip --name tasktick --noconfirm \
 		--log-level WARN --workpath build/binary --specpath build --distpath dist \
 		--collect-submodules tasktick --collect-data tasktick --collect-all tzdata --hidden-import pysqlite3 \
-		--copy-metadata aiohttp --copy-metadata uvloop tasktick/__main__.py
+		--collect-data cron_descriptor --copy-metadata aiohttp --copy-metadata uvloop tasktick/__main__.py
 	@ls -l $@ | awk '{ printf "%s: %.1f MB\n", $$NF, $$5 / 1000000 }'
 
 .PHONY: binary

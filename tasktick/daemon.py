@@ -322,6 +322,8 @@ class Daemon:
             config=self._config,
             vault=keeper,
             policy=lambda: self._policy,
+            deciding=node.deciding,
+            planned=node.planned,
             created=created,
             changed=node.written,
             signing_changed=keys.changed,

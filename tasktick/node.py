@@ -24,11 +24,13 @@ from tasktick.dispatch.deadlines import Deadlines
 from tasktick.dispatch.dispatcher import Dispatcher, Identity, Signing, Tools
 from tasktick.dispatch.flight import Hands
 from tasktick.metrics import Metrics
-from tasktick.model.ids import IdMaker
+from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.partition import ALL_PARTITIONS
+from tasktick.model.schedule import Plan
 from tasktick.model.task import Due, TaskState
 from tasktick.ready.limits import Limits
 from tasktick.ready.queue import ReadyQueue
+from tasktick.scheduler.book import Moment
 from tasktick.scheduler.horizon import Horizon
 from tasktick.scheduler.intake import Intake
 from tasktick.scheduler.loader import Loader
@@ -100,6 +102,8 @@ class Node:
         )
         # Dead letters get their ids in the store's thread: a maker of their own, which nobody else draws from.
         self._end_batch = end_batch(IdMaker(Random(world.random.getrandbits(64))))
+        # So do fires that are made where a request is written.
+        self._deciding_ids = IdMaker(Random(world.random.getrandbits(64)))
         self.seat = self._take_seat() if world.database.shared else None
         self._build_loops()
         self._show_gauges()
@@ -274,6 +278,14 @@ class Node:
     def written(self, states: Sequence[TaskState]) -> None:
         """A hint from whoever has just committed these rows."""
         self.intake.written(states)
+
+    def deciding(self, schedule_id: str) -> Moment:
+        """Now, as a decision about this schedule sees it that is made in the store's thread."""
+        return self.materialiser.moment(self.world.clock.now_ms(), partition_of(schedule_id), self._deciding_ids)
+
+    def planned(self, plans: Sequence[Plan]) -> None:
+        """A hint from whoever has just committed these."""
+        self.materialiser.planned(plans)
 
     def live_stats(self) -> dict[str, Any]:
         """Figures of this process, for `GET /v1/stats`."""

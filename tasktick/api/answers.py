@@ -297,30 +297,6 @@ class TenantPage(Answered):
     next_cursor: Cursor
 
 
-class Fire(Answered):
-    """When a schedule would fire."""
-
-    nominal: Time
-    local: Annotated[str, Meta(description="The same in the zone of the schedule, with its offset.")]
-    effective: Time
-    note: Annotated[str | None, Meta(description="What a change of clocks makes of it.")]
-
-
-class Warned(Answered):
-    """What is odd about a schedule."""
-
-    code: str
-    detail: str
-
-
-class Preview(Answered):
-    """What a schedule would come to."""
-
-    fires: list[Fire]
-    description: Annotated[str, Meta(description="What it means, in words.")]
-    warnings: list[Warned]
-
-
 class Health(Answered):
     """The process lives."""
 

@@ -1,25 +1,22 @@
 """Dead letters: what gave up, as it was; tried again, perhaps otherwise; or laid aside."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
-from yarl import URL
 
 from tasktick.api import filters, paging, render
 from tasktick.api.call import Call, Reply, answer, encode
 from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
 from tasktick.api.idempotency import once, reply
-from tasktick.api.schemas import Replay, TargetOverrides, TargetRequest
-from tasktick.api.target_requests import Aim, aim_of
+from tasktick.api.schemas import Replay, TargetOverrides
+from tasktick.api.target_overrides import overridden
 from tasktick.api.task_actions import REPLAYED, nothing_said, write
 from tasktick.api.tasks import OK, no_query, rows_of, sealing_of
 from tasktick.errors import Refused, not_found
 from tasktick.model.change import Change, reopen
 from tasktick.model.ids import parse, wire
-from tasktick.model.task import Payload, Target, TaskState
+from tasktick.model.task import Payload, TaskState
 from tasktick.store import attempts, dlq, tasks
 from tasktick.store.names import StoredAnswer
 from tasktick.store.protocol import Transaction, only
@@ -128,7 +125,7 @@ def _replayed(call: Call, before: TaskView, overrides: TargetOverrides | None) -
     if overrides is None:
         return change, None
     faults = Faults()
-    aim = _overridden(faults, call, before.payload.target, overrides)
+    aim = overridden(faults, before.payload.target, overrides, sealing_of(call))
     faults.end()
     after = msgspec.structs.replace(
         change.after,
@@ -138,42 +135,3 @@ def _replayed(call: Call, before: TaskView, overrides: TargetOverrides | None) -
         template_id=None,
     )
     return Change(change.event, change.before, after), msgspec.structs.replace(before.payload, target=aim.target)
-
-
-def _overridden(faults: Faults, call: Call, made: Target, overrides: TargetOverrides) -> Aim:
-    """The target with what is given in place of what it had. Sealed headers stay sealed where headers stay."""
-    given: dict[str, Any] = {
-        name: value for name in TargetOverrides.__struct_fields__ if (value := getattr(overrides, name)) is not UNSET
-    }
-    request = TargetRequest(url=given.get("url", made.url), **_kept(made, given))
-    for name, value in given.items():
-        setattr(request, name, UNSET if name == "body" and value is None else value)
-    aim = aim_of(faults, request, sealing_of(call))
-    if "headers" not in given and made.sealed_headers:
-        if aim.lane and URL(request.url).origin() != URL(made.url).origin():
-            names = ", ".join(sorted(made.sealed_headers))
-            detail = f"The task has secret headers ({names}), which go to no other host: give the headers again."
-            faults.add("/target/headers", detail)
-        aim = Aim(msgspec.structs.replace(aim.target, sealed_headers=made.sealed_headers), aim.lane)
-    return aim
-
-
-def _kept(made: Target, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a target that stay, as a request says them."""
-    kept: dict[str, Any] = {
-        "method": made.method,
-        "headers": made.headers,
-        "timeout": made.timeout_ms / 1_000,
-        "success": list(made.success),
-    }
-    if not given.keys() & {"body", "body_text", "body_base64"}:
-        match made.body_kind:
-            case "json":
-                kept["body"] = msgspec.Raw(made.body.encode())
-            case "text":
-                kept["body_text"] = made.body
-            case "base64":
-                kept["body_base64"] = made.body
-            case None:
-                pass
-    return {name: value for name, value in kept.items() if name not in given}

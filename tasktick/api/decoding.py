@@ -113,7 +113,8 @@ def _struct_faults(model: type[msgspec.Struct], document: Any, at: str) -> Itera
             yield pointer, "There is no such field."
         elif hints[fields[name].name] is NoneType:
             if value is not None:
-                yield pointer, f"This version does not know how to honour `{name}`. Leave it out."
+                unknown = f"This version does not know how to honour `{name}`. Leave it out."
+                yield pointer, getattr(model, "ADVICE", {}).get(name, unknown)
         else:
             yield from _value_faults(hints[fields[name].name], value, pointer)
     for name, field in fields.items():

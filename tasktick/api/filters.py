@@ -2,15 +2,19 @@
 
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import Any, get_args
+
+import msgspec
 
 from tasktick.api.faults import Faults
 from tasktick.api.paging import Query
 from tasktick.api.times import instant_ms
 from tasktick.model.ids import parse
+from tasktick.model.schedule import Outcome
 from tasktick.model.state import State
 from tasktick.store.dlq import DeadLetterFilter
 from tasktick.store.listing import TaskFilter
+from tasktick.store.schedules import ScheduleFilter
 
 PAGE_WORDS = frozenset({"limit", "cursor", "order", "fields"})
 SHARED_WORDS = frozenset({"queue", "type", "name", "tag", "schedule_id", "workflow_id", "sla_met", "q"})
@@ -25,6 +29,10 @@ CLASSES = frozenset({"receiver", "network", "policy", "platform"})
 TEXT_CHARS_MAX = 200
 NO_SUCH_WORD = "There is no such parameter here."
 
+SCHEDULE_WORDS = PAGE_WORDS | {"name", "tag", "paused", "q"}
+LEDGER_WORDS = frozenset({"limit", "cursor", "outcome", "from", "to"})
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
+REPEATABLE = frozenset({"state", "outcome"})
 PREVIEW_WORDS = frozenset({"count", "from"})
 PREVIEW_DEFAULT = 10
 PREVIEW_MAX = 1_000
@@ -38,7 +46,7 @@ def known(faults: Faults, query: Query, words: Collection[str]) -> None:
     for name, values in query.items():
         if name not in words:
             faults.add(f"?{name[:TEXT_CHARS_MAX]}", NO_SUCH_WORD)
-        elif len(values) > 1 and name != "state":
+        elif len(values) > 1 and name not in REPEATABLE:
             faults.add(f"?{name}", "This is given more than once.")
 
 
@@ -65,15 +73,44 @@ def dead_letters(faults: Faults, query: Query) -> DeadLetterFilter:
     )
 
 
-def preview(faults: Faults, query: Query, now: int) -> tuple[int, int]:
+def schedules(faults: Faults, query: Query) -> ScheduleFilter:
+    """The filter of a list of schedules."""
+    known(faults, query, SCHEDULE_WORDS)
+    tag_name, tag_value = _tag(faults, query)
+    return ScheduleFilter(
+        name=_one(query, "name"),
+        paused=flag(faults, query, "paused"),
+        tag_name=tag_name,
+        tag_value=tag_value,
+        text=_text(faults, query),
+    )
+
+
+class LedgerFilter(msgspec.Struct, frozen=True):
+    """Which rows of a ledger: from one instant on, before another."""
+
+    outcomes: list[str] | None
+    from_at: int | None
+    to_at: int | None
+
+
+def ledger(faults: Faults, query: Query) -> LedgerFilter:
+    """The filter of a ledger."""
+    known(faults, query, LEDGER_WORDS)
+    outcomes = sorted(set(query.get("outcome", ())))
+    if not set(OUTCOMES).issuperset(outcomes):
+        faults.add("?outcome", f"An outcome is one of {', '.join(OUTCOMES)}.")
+    return LedgerFilter(outcomes or None, _instant(faults, query, "from"), _instant(faults, query, "to"))
+
+
+def preview(faults: Faults, query: Query) -> tuple[int, int | None]:
     """How many fires are asked for, and after which instant."""
     known(faults, query, PREVIEW_WORDS)
     text = _one(query, "count")
     count = int(text) if text is not None and _COUNT.fullmatch(text) else PREVIEW_DEFAULT
     if text is not None and not (_COUNT.fullmatch(text) and 1 <= count <= PREVIEW_MAX):
         faults.add("?count", f"This is a number from 1 to {PREVIEW_MAX}.")
-    after = _instant(faults, query, "from")
-    return count, now if after is None else after
+    return count, _instant(faults, query, "from")
 
 
 def _shared(faults: Faults, query: Query) -> dict[str, Any]:

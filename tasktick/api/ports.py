@@ -9,7 +9,9 @@ from tasktick.access.vault import Vault
 from tasktick.clock import Clock
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker
+from tasktick.model.schedule import Plan
 from tasktick.model.task import TaskState
+from tasktick.scheduler.book import Moment
 from tasktick.settings import Config
 from tasktick.store.protocol import Database
 
@@ -28,6 +30,10 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     vault: Vault
     policy: Callable[[], AddressPolicy]
     """Which targets a task may have."""
+    deciding: Callable[[str], Moment]
+    """Now, as a decision about the schedule with this id sees it; asked in the transaction that writes it."""
+    planned: Callable[[Sequence[Plan]], None] = lambda plans: None
+    """These plans of schedules are committed."""
     created: Callable[[Sequence[TaskState]], None] = _nothing
     """These tasks are committed."""
     changed: Callable[[Sequence[TaskState]], None] = _nothing

@@ -9,7 +9,7 @@ from tasktick.api import (
     dead_letters,
     filters,
     health,
-    schedules,
+    schedule_routes,
     task_actions,
     task_batches,
     tasks,
@@ -24,7 +24,6 @@ from tasktick.api.schemas import (
     TaskBulk,
     TaskPatch,
     TaskRequest,
-    TimingRequest,
 )
 
 READ, CREATE, CANCEL = Permission.READ, Permission.CREATE, Permission.CANCEL
@@ -51,7 +50,7 @@ def table() -> tuple[Route, ...]:
         *_actions(),
         *_bulk(),
         *_dead_letters(),
-        *_schedules(),
+        *schedule_routes.table(),
         *admin_routes.table(),
     )
 
@@ -265,22 +264,5 @@ def _dead_letters() -> tuple[Route, ...]:
             model=Empty,
             size="body",
             writes=True,
-        ),
-    )
-
-
-def _schedules() -> tuple[Route, ...]:
-    return (
-        Route(
-            "POST",
-            "/v1/schedules/preview",
-            schedules.preview,
-            READ,
-            (200, 422),
-            "Show when an unsaved schedule would fire",
-            query=filters.PREVIEW_WORDS,
-            answer=answers.Preview,
-            model=TimingRequest,
-            size="body",
         ),
     )

@@ -1,91 +1,154 @@
-"""Schedules: for now what one would come to. Nothing is stored, so that a schedule can be tried before there is one."""
+"""Schedules as they are read: one, a page of them, what is to come of one. `schedule_writes` changes them."""
 
 from typing import Any
 
-from tasktick.api import filters
-from tasktick.api.call import Call, Reply, answer
+import msgspec
+
+from tasktick.api import filters, paging, render, schedule_render
+from tasktick.api.call import Call, Reply, answer, encode, etag
 from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
-from tasktick.api.schemas import TimingRequest
-from tasktick.api.tasks import OK
-from tasktick.api.times import Duration, Instant, duration_ms, instant_ms, written
+from tasktick.api.render import Document
+from tasktick.api.schedule_requests import previewed
+from tasktick.api.schemas import PreviewRequest
+from tasktick.api.tasks import FULL_PAGE_BYTES, FULL_SLICE, OK, RENDER_SLICE, no_query, sealing_of
 from tasktick.errors import Refused
-from tasktick.model.schedule import Rule
+from tasktick.model.schedule import Rule, Schedule
+from tasktick.model.task import Payload
+from tasktick.scheduler.book import due_of
+from tasktick.store import schedules
+from tasktick.store.protocol import Transaction
+from tasktick.store.schedules import Seen
 from tasktick.timetable.describe import describe
-from tasktick.timetable.fires import Fire
-from tasktick.timetable.lint import lint
-from tasktick.timetable.rule import check
-from tasktick.timetable.upcoming import upcoming
+from tasktick.timetable.fires import count_fires
+from tasktick.timetable.lint import Advice, lint
+from tasktick.timetable.upcoming import upcoming as next_fires
 
-TIMING = Decoder(TimingRequest)
-FIRES_MAX = 1_000_000_000
+PREVIEW = Decoder(PreviewRequest)
+# What lies between has to be counted, where a schedule may fire so many times only.
+AHEAD_MAX_MS = 100 * 366 * 86_400_000
+TOO_FAR = "This is more than 100 years ahead of the schedule."
+SPREAD = Advice("jitter", "Each fire starts later, by up to `jitter`: by how much is fixed once the schedule is saved.")
+PAUSED = Advice("paused", "It is paused, so nothing of it starts until it is resumed.")
+
+
+async def get(call: Call) -> Reply:
+    """GET /v1/schedules/{id}."""
+    no_query(call)
+
+    async def operation(tx: Transaction) -> tuple[Schedule, Payload]:
+        found = (await schedules.find(tx, call.tenant, call.parameters["id"])).schedule
+        return found, (await schedules.templates(tx, [found.id]))[found.id]
+
+    found, payload = await call.ports.database.read(operation)
+    document = schedule_render.schedule(found, payload, render.lens_of(call))
+    return answer(OK, document, {"ETag": etag(found.version)})
+
+
+async def list_(call: Call) -> Reply:
+    """GET /v1/schedules."""
+    faults = Faults()
+    by = filters.schedules(faults, call.query)
+    order = filters.choice(faults, call.query, "order", ("asc", "desc"), "desc")
+    full = filters.choice(faults, call.query, "fields", ("full",), "") == "full"
+    page = paging.page_of(faults, call.query, "schedules", call.tenant)
+    faults.end()
+    ids = await call.ports.database.read(
+        lambda tx: schedules.ids_page(
+            tx, call.tenant, by, beyond=page.beyond, limit=page.limit + 1, oldest_first=order == "asc"
+        )
+    )
+    shown = ids[: page.limit]
+    rows, taken = await _rows_of(call, shown, full=full)
+    more = len(ids) > page.limit or taken < len(shown)
+    return answer(OK, paging.document(rows, page.next_cursor(shown[taken - 1]) if more and taken else None))
+
+
+async def _rows_of(call: Call, ids: list[str], *, full: bool) -> tuple[list[Any], int]:
+    """These schedules as clients read them, slice by slice, and how many of the ids were looked at."""
+    size = FULL_SLICE if full else RENDER_SLICE
+    lens = render.lens_of(call, full=full)
+    rows: list[Any] = []
+    taken, weight = 0, 0
+    for at in range(0, len(ids), size):
+        part = ids[at : at + size]
+
+        async def operation(tx: Transaction, part: list[str] = part) -> tuple[list[Schedule], dict[str, Payload]]:
+            found = await schedules.read(tx, call.tenant, part)
+            return found, await schedules.templates(tx, [one.id for one in found], bodies=full)
+
+        found, payloads = await call.ports.database.read(operation)
+        encoded = [encode(schedule_render.schedule(one, payloads[one.id], lens)) for one in found]
+        rows += map(msgspec.Raw, encoded)
+        weight += sum(map(len, encoded))
+        taken += len(part)
+        if full and weight > FULL_PAGE_BYTES:
+            break
+    return rows, taken
 
 
 async def preview(call: Call) -> Reply:
     """POST /v1/schedules/preview: the next fires of an unsaved schedule, in words, and what is odd about it."""
     faults = Faults()
-    count, after = filters.preview(faults, call.query, call.now)
-    request: TimingRequest = TIMING.decode(call.body, call.ports.config.server.json_depth_max)
-    rule = _rule(faults, request)
-    start_at = _instant(faults, "/start_at", request.start_at)
-    end_at = _instant(faults, "/end_at", request.end_at)
-    if start_at is not None and end_at is not None and end_at < start_at:
-        faults.add("/end_at", "This is before `start_at`.")
-    if request.max_fires is not None and not 1 <= request.max_fires <= FIRES_MAX:
-        faults.add("/max_fires", f"This must be from 1 to {FIRES_MAX}.")
+    count, after = filters.preview(faults, call.query)
+    request: PreviewRequest = PREVIEW.decode(call.body, call.ports.config.server.json_depth_max)
+    asked = previewed(faults, request, sealing_of(call))
     faults.end()
+    begin = call.now if after is None else after
     # A fire may come at `start_at` itself, and each is strictly after where the search begins.
-    begin = after if start_at is None else max(after, start_at - 1)
-    wanted = count if request.max_fires is None else min(count, request.max_fires)
-    fires = upcoming(rule, begin, wanted, end_at)
-    return answer(OK, _document(rule, fires, begin, end_at))
+    begin = begin if asked.start_at is None else max(begin, asked.start_at - 1)
+    wanted = count if asked.max_fires is None else min(count, asked.max_fires)
+    fires = next_fires(asked.rule, begin, wanted, asked.end_at)
+    advice = lint(asked.rule, begin, asked.end_at) + ([SPREAD] if asked.jitter_ms else [])
+    return answer(OK, _document(asked.rule, [schedule_render.fire(one, one.nominal_at) for one in fires], advice))
 
 
-def _document(rule: Rule, fires: list[Fire], begin: int, end_at: int | None) -> dict[str, Any]:
+async def upcoming(call: Call) -> Reply:
+    """GET /v1/schedules/{id}/upcoming: the next fires of a schedule, from what is decided on."""
+    faults = Faults()
+    count, after = filters.preview(faults, call.query)
+    faults.end()
+    found = await call.ports.database.read(lambda tx: schedules.find(tx, call.tenant, call.parameters["id"]))
+    schedule = found.schedule
+    begin = _begin(schedule)
+    left = _left(schedule)
+    if after is not None and after > begin + AHEAD_MAX_MS:
+        raise Refused("validation_failed", TOO_FAR, errors=[("?from", TOO_FAR)])
+    if after is not None and after > begin:
+        left -= count_fires(schedule.rule, begin, after) if schedule.max_fires is not None else 0
+        begin = after
+    halted = schedule.paused and schedule.paused_until is None
+    wanted = 0 if halted else max(0, min(count, left))
+    fires = [
+        schedule_render.fire(one, _due_of(found, one.nominal_at))
+        for one in next_fires(schedule.rule, begin, wanted, schedule.end_at)
+    ]
+    advice = lint(schedule.rule, begin, schedule.end_at) + ([PAUSED] if schedule.paused else [])
+    return answer(OK, _document(schedule.rule, fires, advice))
+
+
+def _begin(schedule: Schedule) -> int:
+    """The instant after which its next time is: what is decided, its beginning, or a pause, whichever is last."""
+    begin = schedule.cursor_at if schedule.start_at is None else max(schedule.cursor_at, schedule.start_at - 1)
+    return max(begin, schedule.paused_until) if schedule.paused and schedule.paused_until is not None else begin
+
+
+def _left(schedule: Schedule) -> int:
+    """How many more times it may run."""
+    return filters.PREVIEW_MAX if schedule.max_fires is None else schedule.max_fires - schedule.fired
+
+
+def _due_of(found: Seen, nominal_at: int) -> int:
+    """When a fire starts; the one that is made ahead may have been moved by hand."""
+    ahead = found.tasks.get(found.schedule.next_id or "")
+    if ahead is not None and ahead.run_at == nominal_at:
+        return ahead.due_at
+    return due_of(found.schedule, nominal_at)
+
+
+def _document(rule: Rule, fires: list[Document], advice: list[Advice]) -> Document:
     return {
-        "fires": [
-            {
-                "nominal": written(fire.nominal_at),
-                "local": fire.local,
-                "effective": written(fire.nominal_at),
-                "note": fire.note,
-            }
-            for fire in fires
-        ],
+        "fires": fires,
         "description": describe(rule),
-        "warnings": [{"code": one.code, "detail": one.detail} for one in lint(rule, begin, end_at)],
+        "warnings": [{"code": one.code, "detail": one.detail} for one in advice],
     }
-
-
-def _rule(faults: Faults, request: TimingRequest) -> Rule:
-    dst = request.dst
-    rule = Rule(
-        cron=request.cron,
-        every_ms=_duration(faults, "/every", request.every),
-        anchor_at=_instant(faults, "/anchor", request.anchor),
-        timezone=request.timezone or "UTC",
-        gap=(dst.gap if dst is not None else None) or "run_after",
-        repeat=(dst.repeat if dst is not None else None) or "first",
-    )
-    try:
-        check(rule)
-    except Refused as refused:
-        for pointer, detail in refused.errors:
-            faults.add(pointer, detail, refused.code)
-    return rule
-
-
-def _instant(faults: Faults, pointer: str, value: Instant | None) -> int | None:
-    try:
-        return None if value is None else instant_ms(value)
-    except ValueError as error:
-        faults.add(pointer, str(error))
-        return None
-
-
-def _duration(faults: Faults, pointer: str, value: Duration | None) -> int | None:
-    try:
-        return None if value is None else duration_ms(value)
-    except ValueError as error:
-        faults.add(pointer, str(error))
-        return None

@@ -51,11 +51,23 @@ def _written_instant_ms(text: str) -> int:
     date, time, fraction, offset = match.groups()
     if offset is None:
         raise ValueError(f"This time has no offset, so it is not known when it is. {INSTANT_HELP}")
+    return _whole_ms(date, time, "+00:00" if offset in "Zz" else offset) + _fraction_ms(fraction)
+
+
+def local_ms(value: Instant) -> int | None:
+    """What a clock reads in a time that is written without an offset, as if it were UTC's; None if it has one."""
+    match = _RFC3339.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[4] is not None:
+        return None
+    return _whole_ms(match[1], match[2], "+00:00") + _fraction_ms(match[3])
+
+
+def _whole_ms(date: str, time: str, offset: str) -> int:
     try:
-        whole = datetime.fromisoformat(f"{date}T{time}{'+00:00' if offset in 'Zz' else offset}")
+        whole = datetime.fromisoformat(f"{date}T{time}{offset}")
     except ValueError:
         raise ValueError(f"There is no such date or time. {INSTANT_HELP}") from None
-    return (whole - EPOCH) // timedelta(milliseconds=1) + _fraction_ms(fraction)
+    return (whole - EPOCH) // timedelta(milliseconds=1)
 
 
 def _fraction_ms(digits: str | None) -> int:

@@ -1,7 +1,7 @@
 """The Python client: for programs that make tasks, and for `tasktick ctl`.
 
-`core` builds requests and reads answers, and opens nothing; `sync` sends them over the standard library's
-HTTP. So another way of sending needs only its own few lines.
+`core` builds requests and reads answers, and opens nothing; `schedules` has the requests about schedules; `sync`
+sends them over the standard library's HTTP. So another way of sending needs only its own few lines.
 
 Invariants:
 

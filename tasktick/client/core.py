@@ -179,7 +179,8 @@ def _path(*names: str) -> str:
     return "/v1/" + "/".join(quote(name, safe=":") for name in names)
 
 
-def _get(*names: str, query: Filters | None = None) -> Request:
+def get(*names: str, query: Filters | None = None) -> Request:
+    """Ask for what is there."""
     pairs: list[tuple[str, Value]] = []
     for name, value in (query or {}).items():
         if value is None:
@@ -189,16 +190,25 @@ def _get(*names: str, query: Filters | None = None) -> Request:
     return Request("GET", _path(*names) + (f"?{urlencode(pairs, safe=':')}" if pairs else ""))
 
 
-def _post(*names: str, body: Any = None, idempotency_key: str | None = None) -> Request:
+def post(*names: str, body: Any = None, idempotency_key: str | None = None) -> Request:
+    """Have something made or done."""
     headers = {} if idempotency_key is None else {IDEMPOTENCY_KEY: idempotency_key}
     return Request("POST", _path(*names), None if body is None else msgspec.json.encode(body), headers)
 
 
-def _put(*names: str, body: Any) -> Request:
+def put(*names: str, body: Any) -> Request:
+    """Have something be so, whole."""
     return Request("PUT", _path(*names), msgspec.json.encode(body))
 
 
-def _delete(*names: str) -> Request:
+def patch(*names: str, body: Any, version: str | None = None) -> Request:
+    """Change the fields that are given; with the `ETag` of what was read, only if nobody was faster."""
+    headers = {} if version is None else {"If-Match": version}
+    return Request("PATCH", _path(*names), msgspec.json.encode(body), headers)
+
+
+def delete(*names: str) -> Request:
+    """Remove something."""
     return Request("DELETE", _path(*names))
 
 
@@ -212,33 +222,33 @@ def after(request: Request, cursor: str) -> Request:
 
 def create_task(task: Mapping[str, Any], idempotency_key: str | None = None) -> Request:
     """Make a task; `task` is as the HTTP contract has it, a `msgspec.Raw` goes as it stands."""
-    return _post("tasks", body=task, idempotency_key=idempotency_key)
+    return post("tasks", body=task, idempotency_key=idempotency_key)
 
 
 def create_tasks(lines: bytes, idempotency_key: str | None = None) -> Request:
     """Make a batch of tasks, one a line; each is answered by itself, in order."""
-    request = _post("tasks", "batch", idempotency_key=idempotency_key)
+    request = post("tasks", "batch", idempotency_key=idempotency_key)
     return msgspec.structs.replace(request, body=lines, headers={**request.headers, "Content-Type": NDJSON})
 
 
 def get_task(name: str) -> Request:
     """One task, by `tsk_…` or `key:…`."""
-    return _get("tasks", name)
+    return get("tasks", name)
 
 
 def list_tasks(filters: Filters | None = None) -> Request:
     """A page of tasks; filters are those of the contract, with `limit`, `cursor` and `order`."""
-    return _get("tasks", query=filters)
+    return get("tasks", query=filters)
 
 
 def task_attempts(name: str, filters: Filters | None = None) -> Request:
     """The attempts of a task."""
-    return _get("tasks", name, "attempts", query=filters)
+    return get("tasks", name, "attempts", query=filters)
 
 
 def act_on_task(name: str, action: str, idempotency_key: str | None = None) -> Request:
     """Cancel, pause, resume, run or retry a task."""
-    return _post("tasks", name, action, idempotency_key=idempotency_key)
+    return post("tasks", name, action, idempotency_key=idempotency_key)
 
 
 def act_on_tasks(
@@ -257,23 +267,23 @@ def act_on_dead_letters(
 
 def _bulk(kind: str, action: str, filters: Mapping[str, Any], *, dry_run: bool, idempotency_key: str | None) -> Request:
     body = {"filter": {name: value for name, value in filters.items() if value is not None}, "dry_run": dry_run}
-    made = _post(kind, action, body=body, idempotency_key=idempotency_key)
+    made = post(kind, action, body=body, idempotency_key=idempotency_key)
     return msgspec.structs.replace(made, timeout_ms=BULK_TIMEOUT_MS)
 
 
 def delete_task(name: str) -> Request:
     """Remove a task and its history."""
-    return _delete("tasks", name)
+    return delete("tasks", name)
 
 
 def list_dead_letters(filters: Filters | None = None) -> Request:
     """A page of dead letters."""
-    return _get("dlq", query=filters)
+    return get("dlq", query=filters)
 
 
 def get_dead_letter(name: str) -> Request:
     """One dead letter, with every attempt."""
-    return _get("dlq", name)
+    return get("dlq", name)
 
 
 def replay_dead_letter(
@@ -281,77 +291,70 @@ def replay_dead_letter(
 ) -> Request:
     """Run what gave up again, with another target if one is given."""
     body = {"target": target} if target else None
-    return _post("dlq", name, "replay", body=body, idempotency_key=idempotency_key)
+    return post("dlq", name, "replay", body=body, idempotency_key=idempotency_key)
 
 
 def archive_dead_letter(name: str, idempotency_key: str | None = None) -> Request:
     """Mark what gave up as dealt with."""
-    return _post("dlq", name, "archive", idempotency_key=idempotency_key)
-
-
-def preview_schedule(timing: Mapping[str, Any], count: int, after: str | None = None) -> Request:
-    """When an unsaved schedule would fire; `timing` is its fields, those that are None left out."""
-    query = urlencode({"count": count} | ({} if after is None else {"from": after}))
-    request = _post("schedules", "preview", body={name: value for name, value in timing.items() if value is not None})
-    return msgspec.structs.replace(request, path=f"{request.path}?{query}")
+    return post("dlq", name, "archive", idempotency_key=idempotency_key)
 
 
 def stats() -> Request:
     """Counts by state, lateness, rates."""
-    return _get("stats")
+    return get("stats")
 
 
 def secrets(*, reveal: bool = False) -> Request:
     """The signing secrets; only `reveal` shows what they are."""
-    return _get("secrets", query={"reveal": 1} if reveal else None)
+    return get("secrets", query={"reveal": 1} if reveal else None)
 
 
 def create_secret(idempotency_key: str | None = None) -> Request:
     """Make a further signing secret, shown once."""
-    return _post("secrets", idempotency_key=idempotency_key)
+    return post("secrets", idempotency_key=idempotency_key)
 
 
 def rotate_secret(retire_after: str | None = None, idempotency_key: str | None = None) -> Request:
     """Make a signing secret; the others sign beside it for so long, or until they are retired."""
     body = None if retire_after is None else {"retire_after": retire_after}
-    return _post("secrets", "rotate", body=body, idempotency_key=idempotency_key)
+    return post("secrets", "rotate", body=body, idempotency_key=idempotency_key)
 
 
 def retire_secret(name: str) -> Request:
     """Let a signing secret sign no more."""
-    return _delete("secrets", name)
+    return delete("secrets", name)
 
 
 def list_keys(filters: Filters | None = None) -> Request:
     """A page of API keys."""
-    return _get("keys", query=filters)
+    return get("keys", query=filters)
 
 
 def create_key(key: Mapping[str, Any], idempotency_key: str | None = None) -> Request:
     """Make an API key, shown once."""
-    return _post("keys", body=key, idempotency_key=idempotency_key)
+    return post("keys", body=key, idempotency_key=idempotency_key)
 
 
 def revoke_key(name: str) -> Request:
     """Revoke an API key."""
-    return _delete("keys", name)
+    return delete("keys", name)
 
 
 def list_tenants(filters: Filters | None = None) -> Request:
     """A page of tenants."""
-    return _get("tenants", query=filters)
+    return get("tenants", query=filters)
 
 
 def get_tenant(name: str) -> Request:
     """One tenant: its limits, and what it has."""
-    return _get("tenants", name)
+    return get("tenants", name)
 
 
 def put_tenant(name: str, limits: Mapping[str, Any]) -> Request:
     """Set what a tenant may have, whole."""
-    return _put("tenants", name, body=limits)
+    return put("tenants", name, body=limits)
 
 
 def delete_tenant(name: str) -> Request:
     """Remove a tenant that has nothing to do."""
-    return _delete("tenants", name)
+    return delete("tenants", name)

@@ -1,7 +1,7 @@
 """What is done to all that a filter finds, rather than to those that are named: flags, and the counts."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -69,6 +69,20 @@ def asked(names: tuple[str, ...], by: dict[str, Any], given: dict[str, Any]) -> 
     if not names and not by:
         raise click.UsageError("Name what is meant by ID, or find it by filters such as --queue mail; see --help.")
     return by
+
+
+def remove(names: Sequence[str], build: Callable[[str], Request], what: str, *, yes: bool) -> None:
+    """Remove what is named, one after the other; a person is asked first."""
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError(f"This removes {what}, and there is nobody to ask: say --yes.")
+    connected = session()
+    if not yes:
+        click.confirm(f"Remove {what}?", abort=True, err=True)
+    answers, done = connected.each(names, build)
+    if not connected.as_json:
+        render.say(f"Removed {len(answers)} of {len(names)}.")
+    if not done:
+        click.get_current_context().exit(1)
 
 
 def carry_out(request: Request, *, sure: Request | None = None, question: str = "") -> None:

@@ -26,7 +26,8 @@ KEY_FILE = "operator.key"
 ADDRESS_FILE = "address"
 KEY_CHARS_MAX = 4_096
 UNAUTHENTICATED = 401
-NAMED = re.compile(r"/v1/(tasks|dlq)/([^/?]+)")
+NAMED = re.compile(r"/v1/(tasks|dlq|schedules)/([^/?]+)")
+KINDS = {"tsk_": ("tasks", "task"), "sch_": ("schedules", "schedule"), "dlq_": ("dlq", "dead letter")}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -226,11 +227,13 @@ def meant(path: str) -> str:
     if found is None:
         return ""
     noun, name = found[1], unquote(found[2])
-    if noun == "dlq":
-        return f" That is a task: tasktick ctl task show {name}" if name.startswith(("tsk_", "key:")) else ""
-    if name.startswith("dlq_"):
-        return f" That is a dead letter: tasktick ctl dlq show {name}"
-    return "" if name.startswith(("tsk_", "key:")) else f" Did you mean key:{name}?"
+    kind = name[:4]
+    if noun == "dlq" and kind == "key:":
+        return f" That is a task: tasktick ctl task show {name}"
+    if kind in KINDS:
+        of, what = KINDS[kind]
+        return "" if of == noun else f" That is a {what}: tasktick ctl {what.replace('dead letter', 'dlq')} show {name}"
+    return "" if kind == "key:" or noun == "dlq" else f" Did you mean key:{name}?"
 
 
 def session() -> Session:

@@ -45,7 +45,7 @@ def list_letters(class_: str | None, resolved: bool, **given: Any) -> None:
     listing.show(
         core.list_dead_letters(asked),
         columns,
-        lambda letter: _row(letter, columns),
+        lambda letter, _: _row(letter, columns),
         empty=_empty,
         every=given["every"],
         whole=("id", "class", "resolution"),

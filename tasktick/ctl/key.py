@@ -43,7 +43,7 @@ def list_keys(revoked: bool, limit: int | None, cursor: str | None, every: bool)
     listing.show(
         core.list_keys(asked),
         columns,
-        lambda key: [key.get(column) for column in columns],
+        lambda key, _: [key.get(column) for column in columns],
         empty=lambda _: "No key was revoked." if revoked else "There are no keys here.",
         every=every,
     )

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tasktick.client.core import LIMIT_MAX, Request
+from tasktick.client.core import LIMIT_MAX, Answer, Request
 from tasktick.ctl import render
 from tasktick.ctl.connect import session
 
@@ -24,6 +24,7 @@ def selection(command: Command) -> Command:
         click.option("--type", "type_", help="Only of this type."),
         click.option("--name", help="Only with this name."),
         click.option("--tag", metavar="NAME=VALUE", help="Only with this tag."),
+        click.option("--schedule", "schedule_id", metavar="ID", help="Only fires of this schedule, sch_..."),
         *(
             click.option(f"--{time.replace('_', '-')}", metavar="TIME", help=f"Only {time.replace('_', ' ')} this.")
             for time in TIMES
@@ -75,7 +76,7 @@ def name_and_value(text: str, option: str) -> tuple[str, str]:
 
 def selected(given: dict[str, Any]) -> dict[str, Any]:
     """The filters that were given."""
-    asked = {name: given[name] for name in ("queue", "name", *TIMES)}
+    asked = {name: given[name] for name in ("queue", "name", "schedule_id", *TIMES)}
     asked["type"] = given["type_"]
     if given["tag"] is not None:
         asked["tag"] = ":".join(name_and_value(given["tag"], "--tag"))
@@ -95,13 +96,16 @@ def key_or_name(task: dict[str, Any]) -> Any:
 def show(
     request: Request,
     columns: Sequence[str],
-    row: Callable[[dict[str, Any]], list[Any]],
+    row: Callable[[dict[str, Any], Answer], list[Any]],
     *,
     empty: Callable[[bool], str],
     every: bool,
     whole: Sequence[str] = render.WHOLE,
 ) -> None:
-    """Print a page, or every page; an empty list says what to do next."""
+    """Print a page, or every page; a row is made of an object and the answer that brought it.
+
+    An empty list says what to do next.
+    """
     connected = session()
     seen, cursor = 0, None
     for answer in connected.pages(request):
@@ -111,7 +115,7 @@ def show(
         if connected.as_json:
             render.document(answer)
         elif rows:
-            render.table(columns, [row(one) for one in rows], whole=whole)
+            render.table(columns, [row(one, answer) for one in rows], whole=whole)
         cursor = page.get("next_cursor")
         if not every:
             break

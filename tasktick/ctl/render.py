@@ -121,6 +121,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Seque
     _print(printed, sum(naturals) + gap * len(columns))
 
 
+def heading(text: str) -> None:
+    """Print what the table that follows is of, apart from what is before it."""
+    click.echo(f"\n{text}")
+
+
 def record(pairs: Iterable[tuple[str, Any]], *, depth: int = 1) -> None:
     """Print one object: a line for each field that says something, and for each field of its parts, to a depth."""
     from rich.table import Table

@@ -1,37 +1,168 @@
-"""`ctl schedule`: for now when one would fire, before there is one."""
+"""`ctl schedule`: tasks again and again; looked at and moved. `add` and `edit` are in `schedule_add`."""
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
 
 import click
 
-from tasktick.client import core
-from tasktick.ctl import render
-from tasktick.ctl.connect import server_options, session
+from tasktick.client import schedules
+from tasktick.client.core import Answer, Request
+from tasktick.ctl import bulk, listing, render, schedule_options, schedule_words, task_add, task_options
+from tasktick.ctl.connect import new_key, server_options, session
+from tasktick.ctl.schedule_add import add, edit
+from tasktick.ctl.schedule_fires import fires, show_ledger
 
-COLUMNS = ("nominal", "local", "note")
+COLUMNS = ("schedule", "state", "when", "zone", "next_fire", "in", "last_fire", "so_far")
+MOVED = ("id", "state", "next_fire", "in", "name")
+WHOLE = ("schedule", "id", "state", "in", "so_far")
+AHEAD = 5
+BACK = 5
+NAME = click.argument("name", metavar="ID")
+NAMES = click.argument("names", metavar="ID...", nargs=-1, required=True)
+COUNT = click.option("--count", type=click.IntRange(1, 1_000), default=10, show_default=True, help="How many fires.")
+
+
+def alias(command: click.Command, name: str) -> click.Command:
+    """The same command by another name."""
+    other = copy(command)
+    other.name, other.short_help = name, f"The same as {command.name}."
+    return other
 
 
 @click.group("schedule")
 def group() -> None:
-    """Schedules. This version shows what one would come to; it does not keep them yet."""
+    """Schedules: make, find, look ahead and back, move.
+
+    An ID is sch_..., or key:... for the key that you gave the schedule.
+
+    \b
+    Examples:
+      tasktick ctl schedule add https://app.example/report --key daily --cron "0 9 * * *" --timezone Europe/Berlin
+      tasktick ctl schedule list
+      tasktick ctl schedule show key:daily
+      tasktick ctl schedule fires key:daily --outcome missed
+    """
+
+
+group.add_command(add)
+group.add_command(edit)
+group.add_command(alias(edit, "set"))
+group.add_command(fires)
+
+
+@group.command("list")
+@click.option("--name", help="Only with this name.")
+@click.option("--tag", metavar="NAME=VALUE", help="Only with this tag.")
+@click.option("--q", "text", metavar="TEXT", help="Search name, key, cron and URL.")
+@click.option("--paused/--not-paused", default=None, help="Only those that are paused, or are not.")
+@click.option("--order", type=click.Choice(["asc", "desc"]), help="By id, oldest or newest first.")
+@listing.paging
+@server_options
+def list_schedules(**given: Any) -> None:
+    """List schedules, newest first.
+
+    \b
+    Examples:
+      tasktick ctl schedule list --paused
+      tasktick ctl schedule list --tag team=billing --all -o json
+    """
+    asked = {
+        "name": given["name"],
+        "tag": None if given["tag"] is None else ":".join(listing.name_and_value(given["tag"], "--tag")),
+        "q": given["text"],
+        "paused": given["paused"],
+        "order": given["order"],
+        **listing.pages(given["limit"], given["cursor"], every=given["every"]),
+    }
+    listing.show(schedules.find(asked), COLUMNS, _row, empty=_empty, every=given["every"], whole=WHOLE)
+
+
+def _row(schedule: dict[str, Any], answer: Answer) -> list[Any]:
+    next_fire = schedule.get("next_fire_at")
+    return [
+        schedule_words.name_of(schedule),
+        schedule_words.state(schedule),
+        schedule_words.when(schedule),
+        schedule.get("timezone"),
+        next_fire,
+        schedule_words.from_now(next_fire, schedule_words.now_of(answer)),
+        schedule.get("last_fire_at"),
+        schedule_words.outcomes(schedule),
+    ]
+
+
+def _empty(filtered: bool) -> str:
+    if filtered:
+        return "No schedule matches. Leave out a filter, or look at all: tasktick ctl schedule list"
+    example = 'tasktick ctl schedule add https://app.example/report --cron "0 9 * * *" --timezone Europe/Berlin'
+    return f"There are no schedules yet. Make one: {example}"
+
+
+@group.command()
+@NAME
+@server_options
+def show(name: str) -> None:
+    """Show a schedule in plain words, when it fires next, and what became of its last times.
+
+    \b
+    Examples:
+      tasktick ctl schedule show key:daily
+      tasktick ctl schedule show key:daily -o json
+    """
+    connected = session()
+    answer = connected.send(schedules.read(name))
+    if connected.as_json:
+        render.document(answer)
+        return
+    render.record(schedule_words.in_full(answer.json() or {}, schedule_words.now_of(answer)), depth=2)
+    _show_fires(connected.send(schedules.upcoming(name, AHEAD)), "Next")
+    past = (connected.send(schedules.fires(name, {"limit": BACK})).json() or {}).get("data") or []
+    if past:
+        render.heading("Last")
+        show_ledger(past)
+
+
+def _show_fires(answer: Answer, title: str | None = None) -> None:
+    found = (answer.json() or {}).get("fires") or []
+    if not found:
+        render.say("Nothing is to come.")
+        return
+    if title is not None:
+        render.heading(title)
+    columns, rows = schedule_words.fires(found, schedule_words.now_of(answer))
+    render.table(columns, rows, whole=columns)
+
+
+@group.command()
+@NAME
+@COUNT
+@server_options
+def upcoming(name: str, count: int) -> None:
+    """Show when a schedule fires next.
+
+    \b
+    Examples:
+      tasktick ctl schedule upcoming key:daily
+      tasktick ctl schedule next key:daily --count 30 -o json
+    """
+    connected = session()
+    answer = connected.send(schedules.upcoming(name, count))
+    if connected.as_json:
+        render.document(answer)
+    else:
+        _show_fires(answer)
+
+
+group.add_command(alias(upcoming, "next"))
 
 
 @group.command("preview")
-@click.option("--cron", help="Five fields, or six with seconds first; names, L, LW, 15W, #, @daily.")
-@click.option("--every", help="An interval, such as 90s or 1h30m.")
-@click.option("--timezone", help="Where the cron is read, such as Europe/Berlin. Default: UTC.")
-@click.option("--gap", type=click.Choice(["run_after", "skip"]), help="A time that a day does not have.")
-@click.option("--repeat", type=click.Choice(["first", "second", "both"]), help="A time that a day has twice.")
-@click.option("--from", "after", help="Show what comes after this instant. Default: now.")
-@click.option("--count", type=click.IntRange(1, 1_000), default=10, show_default=True, help="How many fires.")
+@schedule_options.timing
+@click.option("--from", "after", metavar="TIME", help="Show what comes after this instant.  [default: now]")
+@COUNT
 @server_options
-def preview(
-    cron: str | None,
-    every: str | None,
-    timezone: str | None,
-    gap: str | None,
-    repeat: str | None,
-    after: str | None,
-    count: int,
-) -> None:
+def preview(after: str | None, count: int, **given: Any) -> None:
     """Show when a schedule would fire, what it means in words, and what is odd about it.
 
     \b
@@ -39,16 +170,96 @@ def preview(
       tasktick ctl schedule preview --cron "0 9 * * MON-FRI" --timezone Europe/Berlin
       tasktick ctl schedule preview --every 90m --count 3 -o json
     """
-    dst = {name: value for name, value in (("gap", gap), ("repeat", repeat)) if value is not None}
-    timing = {"cron": cron, "every": every, "timezone": timezone, "dst": dst or None}
     connected = session()
-    answer = connected.send(core.preview_schedule(timing, count, after))
+    answer = connected.send(schedules.preview(schedule_options.rule(given), count, after))
     if connected.as_json:
         render.document(answer)
         return
-    shown = answer.json()
-    fires = shown["fires"]
-    render.say(shown["description"])
-    render.table(COLUMNS, [[fire[name] for name in COLUMNS] for fire in fires])
-    for warning in shown["warnings"]:
-        render.say(f"Mind: {warning['detail']} ({warning['code']})")
+    shown = answer.json() or {}
+    render.say(render.word(shown.get("description")))
+    _show_fires(answer)
+    for warning in shown.get("warnings") or []:
+        render.say(f"Mind: {render.word(warning.get('detail'))} ({render.word(warning.get('code'))})")
+
+
+@group.command()
+@NAMES
+@click.option("--until", metavar="TIME", help="Go on by itself at this time.")
+@click.option("--note", metavar="TEXT", help="Why, for whoever looks at it.")
+@server_options
+def pause(names: tuple[str, ...], until: str | None, note: str | None) -> None:
+    """Let nothing of schedules start, until they are resumed, or until then.
+
+    What is at work goes on. Times that pass meanwhile are skipped.
+
+    \b
+    Examples:
+      tasktick ctl schedule pause key:daily --note "moving house"
+      tasktick ctl schedule pause key:daily --until 2026-12-27T00:00:00+01:00
+    """
+    at = task_options.instant(until)
+    _move(names, lambda name: schedules.pause(name, at, note, new_key()))
+
+
+@group.command()
+@NAMES
+@server_options
+def resume(names: tuple[str, ...]) -> None:
+    """Let paused schedules fire again, from now on.
+
+    \b
+    Example:
+      tasktick ctl schedule resume key:daily
+    """
+    _move(names, lambda name: schedules.resume(name, new_key()))
+
+
+def _move(names: tuple[str, ...], build: Callable[[str], Request]) -> None:
+    connected = session()
+    answers, done = connected.each(names, build)
+    if connected.as_json:
+        for answer in answers:
+            render.document(answer)
+    elif answers:
+        render.table(MOVED, [_moved(answer) for answer in answers], whole=WHOLE)
+    if not done:
+        click.get_current_context().exit(1)
+
+
+def _moved(answer: Answer) -> list[Any]:
+    schedule = answer.json() or {}
+    shown = dict(zip(COLUMNS, _row(schedule, answer), strict=True))
+    return [schedule.get("id"), shown["state"], shown["next_fire"], shown["in"], listing.key_or_name(schedule)]
+
+
+@group.command()
+@NAME
+@click.option("--to", "target_url", metavar="URL", help="Call this URL instead.")
+@task_options.call
+@click.option("--wait", is_flag=True, help="Follow the task until it ends; exit code 1 unless it succeeded.")
+@server_options
+def trigger(name: str, target_url: str | None, wait: bool, **given: Any) -> None:
+    """Run a schedule's task now, beside its times; what is given replaces what the schedule has.
+
+    \b
+    Examples:
+      tasktick ctl schedule trigger key:daily --wait
+      tasktick ctl schedule trigger key:daily --body '{"day": "2026-12-24"}'
+    """
+    target = task_options.target(target_url, given)
+    connected = session()
+    task_add.show(connected, connected.send(schedules.trigger(name, target, new_key())), wait=wait)
+
+
+@group.command()
+@NAMES
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@server_options
+def delete(names: tuple[str, ...], yes: bool) -> None:
+    """Remove schedules: nothing more is to come of them. Tasks that have begun go on.
+
+    \b
+    Example:
+      tasktick ctl schedule delete key:daily --yes
+    """
+    bulk.remove(names, schedules.delete, f"{len(names)} schedule(s), and what is ahead of them", yes=yes)

@@ -1,6 +1,5 @@
 """`ctl task`: one unit of work; looked at and moved. `add` is in `task_add`, `import` in `task_import`."""
 
-import sys
 from typing import Any
 
 import click
@@ -54,7 +53,7 @@ def list_tasks(state: tuple[str, ...], text: str | None, sla_met: bool | None, *
     listing.show(core.list_tasks(asked), COLUMNS, _row, empty=_empty, every=given["every"])
 
 
-def _row(task: dict[str, Any]) -> list[Any]:
+def _row(task: dict[str, Any], _: Answer) -> list[Any]:
     shown = {**task, "name": listing.key_or_name(task), "target": (task.get("target") or {}).get("url")}
     shown["tries"] = f"{task.get('attempt')}/{task.get('max_attempts')}"
     return [shown.get(column) for column in COLUMNS]
@@ -138,6 +137,7 @@ def run(names: tuple[str, ...], **given: Any) -> None:
     Examples:
       tasktick ctl task run key:invoice-771
       tasktick ctl task run --name report --state scheduled
+      tasktick ctl task run --schedule sch_019a... --state missed --state skipped --dry-run
     """
     _act("run", names, given)
 
@@ -201,13 +201,4 @@ def delete(names: tuple[str, ...], yes: bool, **given: Any) -> None:
             question="Remove {} task(s) and their history?",
         )
         return
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError("This removes tasks and their history, and there is nobody to ask: say --yes.")
-    connected = session()
-    if not yes:
-        click.confirm(f"Remove {len(names)} task(s) and their history?", abort=True, err=True)
-    answers, done = connected.each(names, core.delete_task)
-    if not connected.as_json:
-        render.say(f"Removed {len(answers)} of {len(names)}.")
-    if not done:
-        click.get_current_context().exit(1)
+    bulk.remove(names, core.delete_task, f"{len(names)} task(s) and their history", yes=yes)

@@ -50,7 +50,7 @@ def list_tenants(limit: int | None, cursor: str | None, every: bool) -> None:
     listing.show(
         core.list_tenants(listing.pages(limit, cursor, every=every)),
         COLUMNS,
-        lambda tenant: [tenant.get(column) for column in COLUMNS],
+        lambda tenant, _: [tenant.get(column) for column in COLUMNS],
         empty=lambda _: "There are no more tenants.",
         every=every,
     )

@@ -139,19 +139,28 @@ class Materialiser:
             self._report(plan)
         return len(fresh)
 
+    def planned(self, plans: Sequence[Plan]) -> None:
+        """Others have planned these, and they are committed: what is next may have changed."""
+        for plan in plans:
+            self._report(plan)
+        self.wake.set()
+
     def _report(self, plan: Plan) -> None:
         states = [*(change.after for change in plan.changes), *(fire.state for fire in plan.born)]
         # Those that go may have their place in the queue already: they keep it.
         self._intake.due([due_of(state) for state in states if state.state is State.SCHEDULED])
-        self._intake.written([state for state in states if state.state is not State.SCHEDULED])
+        gone = [msgspec.structs.replace(task, state=State.CANCELLED) for task in plan.withdrawn]
+        self._intake.written([*gone, *(state for state in states if state.state is not State.SCHEDULED)])
         for row in plan.ledger:
             self._metrics.events[f"fire_{row.outcome}"] += row.times
         idle = sum(row.times for row in plan.ledger if row.outcome == "missed")
         if idle:
             log.warning("fires_missed", schedule=wire("sch", plan.before.id), times=idle)
 
-    def moment(self, now: int, partition: int) -> Moment:
-        """Now, as a decision sees it."""
+    def moment(self, now: int, partition: int, ids: IdMaker | None = None) -> Moment:
+        """Now, as a decision sees it; ids of another maker are for who decides in another thread."""
         by = self._decider.recorder(now, partition)
+        # Whoever decides first after a gap sees it, and that need not be this loop.
         gap_until = max(self.gap_until, self._decider.ownership.gained_at(partition))
-        return Moment(by, self._decider.ids, gap_until, self._missed_after_ms, self._missed_rows_max)
+        gap_until = now if now - self._seen_at > self._missed_after_ms else gap_until
+        return Moment(by, ids or self._decider.ids, gap_until, self._missed_after_ms, self._missed_rows_max)

@@ -92,7 +92,12 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
     last time that is decided.
     """
     now = moment.by.now
-    plan = take_back(schedule, tasks, moment.by)
+    bounds = (wanted.rule, wanted.start_at, wanted.end_at) != (schedule.rule, schedule.start_at, schedule.end_at)
+    first = first_fire(schedule) if bounds else None
+    if first is not None and first.nominal_at <= now:
+        plan = _written_down(schedule, first, tasks, moment)
+    else:
+        plan = take_back(schedule, tasks, moment.by)
     done = plan.after
     after = msgspec.structs.replace(
         wanted,
@@ -105,6 +110,23 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
         cursor = cursor_at(wanted.rule, max(done.cursor_at, now))
         after = msgspec.structs.replace(after, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
     return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+
+
+def _written_down(schedule: Schedule, first: Fire, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
+    """Times up to now decided by the rule that they are of: a pause has skipped them, a spread only put one off."""
+    book = Book(schedule, tasks, moment)
+    ahead = tasks.get(schedule.next_id or "")
+    if schedule.paused:
+        backlog = _backlog(schedule, first, moment.by.now)
+        for late in none_runs(backlog, moment.missed_rows_max) if backlog is not None else ():
+            book.enter(late, "skipped", "paused")
+    elif ahead is None or is_started(ahead) or ahead.due_at != schedule.next_due_at:
+        book.write_down(ahead)
+    else:
+        book.waiting = ahead
+        book.decide(Late(first, runs=True))
+    plan = book.plan()
+    return msgspec.structs.replace(plan, after=without_ahead(plan.after))
 
 
 _PROGRESS = (

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from tasktick.errors import not_found
-from tasktick.model.ids import KEY_PREFIX, parse, partition_of
-from tasktick.model.schedule import LedgerRow, Plan, Recorder, Schedule, pause
-from tasktick.model.task import Payload, TaskState
-from tasktick.store import names, tasks
+from tasktick.errors import Refused, not_found
+from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
+from tasktick.model.schedule import LedgerRow, NewFire, Plan, Recorder, Schedule, pause
+from tasktick.model.task import NewTask, Payload, TaskState
+from tasktick.store import names, tasks, tenants
 from tasktick.store.protocol import Transaction, only
-from tasktick.store.rows import StoredPayload, columns
+from tasktick.store.rows import Name, StoredPayload, columns
 
 SCHEDULE = "schedule"
 BEYOND_ALL = 2**62
@@ -206,9 +206,34 @@ async def find(tx: Transaction, tenant: str, name: str) -> Seen:
     return (await seen(tx, [found]))[0]
 
 
-async def templates(tx: Transaction, ids: list[str]) -> dict[str, Payload]:
-    """What these schedules send now."""
-    return {one.owner_id: one.payload for one in await tx.rows("schedule_templates", StoredPayload, ids=ids)}
+async def templates(tx: Transaction, ids: list[str], *, bodies: bool = True) -> dict[str, Payload]:
+    """What these schedules send now; bodies only if they are wanted."""
+    rows = await tx.rows("schedule_templates", StoredPayload, ids=ids, bodies=bodies)
+    return {one.owner_id: one.payload for one in rows}
+
+
+async def take_key(tx: Transaction, schedule: Schedule) -> None:
+    """Take the key of a new schedule, which is its own as long as it exists."""
+    if schedule.key is None:
+        return
+    held = await names.find(tx, schedule.tenant, SCHEDULE, schedule.key)
+    if held is not None:
+        holder = wire("sch", held.object_id)
+        detail = f"The key {schedule.key!r} belongs to the schedule {holder}. Change that one, or choose another key."
+        raise Refused("key_taken", detail, errors=[("/key", f"taken by {holder}")])
+    row = Name(schedule.tenant, SCHEDULE, schedule.key, schedule.id, schedule.created_at)
+    await tx.run("names_insert", rows=[columns(row)])
+
+
+async def trigger(tx: Transaction, fire: NewFire, payload: Payload | None) -> None:
+    """A fire outside the ledger, within the tenant's quota; it sends what its schedule sends, or this."""
+    refused = (await tenants.rooms(tx, [fire.state.tenant])).take(fire.state.tenant)
+    if refused is not None:
+        raise refused
+    if payload is None:
+        await tasks.insert_fires(tx, [fire])
+    else:
+        await tasks.insert(tx, [NewTask(fire.state, fire.detail, payload)])
 
 
 async def ids_page(

@@ -20,16 +20,19 @@ from tasktick.access.vault import Vault
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
 from tasktick.dispatch.guard import AddressPolicy
-from tasktick.model.ids import IdMaker
+from tasktick.model.ids import IdMaker, partition_of
+from tasktick.model.schedule import Plan, Recorder
 from tasktick.model.state import State
 from tasktick.model.task import TaskState
+from tasktick.scheduler.book import Moment
 from tasktick.settings import Config, ServerConfig
 from tasktick.store import secrets as stored
 from tasktick.store.protocol import Database
 from tasktick.store.rows import KeyRow
+from tasktick.timetable import zones
 from tests.api.described import check_described
 from tests.store.drivers import sqlite
-from tests.store.world import World
+from tests.store.world import NODE, World
 
 URL = "https://receiver.example/hook"
 WAIT_S = 5.0
@@ -97,6 +100,8 @@ class Served:
         self.switches = Switches()
         self.created: list[TaskState] = []
         self.changed: list[TaskState] = []
+        self.planned: list[Plan] = []
+        self.deciding_ids = IdMaker(Random(4))
         self.signing_changed: list[str] = []
         self.vault = Vault(bytes(32))
         self.key_use = KeyUse(world.database)
@@ -108,6 +113,8 @@ class Served:
             config=config,
             vault=self.vault,
             policy=AddressPolicy,
+            deciding=self.deciding,
+            planned=self.planned.extend,
             created=self.created.extend,
             changed=self.changed.extend,
             signing_changed=self.signing_changed.append,
@@ -119,6 +126,12 @@ class Served:
             live_stats=lambda: {"in_flight": 3},
         )
         self.server = ApiServer(self.ports)
+
+    def deciding(self, schedule_id: str) -> Moment:
+        """Now, as a decision about a schedule sees it; nothing has passed unseen."""
+        now = self.world.now
+        by = Recorder(now, NODE, self.world.epochs[partition_of(schedule_id)], zones.version())
+        return Moment(by, self.deciding_ids, 0, 60_000, 1_000)
 
     @property
     def database(self) -> Database:

@@ -37,6 +37,7 @@ def test_another_shell_is_refused() -> None:
     [
         (["tasktick", "c"], {"check-config", "completion", "ctl"}),
         (["tasktick", "ctl", "dlq", "re"], {"replay"}),
+        (["tasktick", "ctl", "schedule", "p"], {"pause", "preview"}),
         (["tasktick", "serve", "--log-l"], {"--log-level"}),
         (["tasktick", "serve", "--log-level", "d"], {"debug"}),
     ],

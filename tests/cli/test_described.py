@@ -49,8 +49,15 @@ include-operation-id = "post_tasks_batch"
 checks.negative_data_rejection.enabled = false
 """
 TENANT = "/parameters/Tenant"
-LISTS = ("/v1/tasks?fields=full", "/v1/dlq", "/v1/secrets", "/v1/keys", "/v1/keys?revoked=true")
-PREFIXES = {"dlq": "dlq_", "keys": "key_", "secrets": "sec_"}
+LISTS = (
+    "/v1/tasks?fields=full",
+    "/v1/dlq",
+    "/v1/secrets",
+    "/v1/keys",
+    "/v1/keys?revoked=true",
+    "/v1/schedules?fields=full",
+)
+PREFIXES = {"dlq": "dlq_", "keys": "key_", "secrets": "sec_", "schedules": "sch_"}
 # What is in every text of the other tenant, and in no example.
 MARK = "globex-alone-knows"
 
@@ -137,6 +144,8 @@ def _globex(daemon: Daemon) -> list[str]:
         assert status == 201
         ids.append(task["id"])
     assert daemon.ask(daemon.globex, "POST", f"/v1/tasks/{ids[2]}/cancel")[0] == 200
+    yearly = {"cron": "0 0 1 1 *", "key": MARK, "name": MARK, "task": {"target": {"url": f"https://{MARK}.example/"}}}
+    assert daemon.ask(daemon.globex, "POST", "/v1/schedules", yearly)[0] == 201
     return ids
 
 
@@ -149,9 +158,9 @@ def _all_of_globex(daemon: Daemon) -> Any:
 
 
 def _named(daemon: Daemon, path: str) -> list[str]:
-    """The ids of the other tenant's keys or signing secrets."""
+    """The ids of the other tenant's keys, signing secrets or schedules."""
     kind = path.split("/")[2]
-    if kind not in ("keys", "secrets"):
+    if kind not in ("keys", "secrets", "schedules"):
         return []
     found = daemon.ask(daemon.globex, "GET", f"/v1/{kind}")[1]["data"]
     assert found

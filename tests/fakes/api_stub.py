@@ -78,7 +78,7 @@ def api_stub() -> Iterator[ApiStub]:
             self.end_headers()
             self.wfile.write(answer.body)
 
-        do_GET = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815 - the names that http.server looks for
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any  # noqa: N815 - the names that http.server looks for
 
         def log_message(self, *_: Any) -> None:
             return

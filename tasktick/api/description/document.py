@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tasktick import __version__
-from tasktick.api import answers, problems, schemas
+from tasktick.api import answers, problems, schedule_answers, schemas
 from tasktick.api.description import examples, parameters
 from tasktick.api.routing import NDJSON, Route
 
@@ -25,7 +25,8 @@ WITH_KEY = frozenset({401, 403, 406, 422})
 WITH_BODY = frozenset({413, 415})
 # Tasks in a batch are read one by one, so the model of the batch does not say what they are.
 READ_APART = {"TaskBatch": ("tasks", "TaskRequest")}
-MAY_BE_NOTHING = (schemas.Empty, schemas.Replay, schemas.Rotation)
+MAY_BE_NOTHING = (schemas.Empty, schemas.Replay, schemas.Rotation, schemas.PauseRequest, schemas.Trigger)
+VERSIONED = (answers.Task, answers.TaskWhole, schedule_answers.Schedule)
 
 
 def describe(routes: Iterable[Route]) -> Document:
@@ -81,7 +82,7 @@ RATED = frozenset({401, 409, 412, 422, 429, 500, 503})
 TAGS = {
     "tasks": "One unit of work.",
     "dlq": "Dead letters: tasks that gave up.",
-    "schedules": "When something would be done again and again.",
+    "schedules": "Tasks again and again, and the ledger of what became of each time.",
     "secrets": "What signs the requests to receivers.",
     "keys": "What opens this API.",
     "tenants": "Who shares this server, and what each may have.",
@@ -162,7 +163,7 @@ def _response(route: Route, status: int) -> Document:
     headers = ["X-Request-Id"]
     if status == HTTPStatus.CREATED:
         headers.append("Location")
-    if parameters.HELD_TO_VERSION in route.statuses or route.answer in (answers.Task, answers.TaskWhole):
+    if parameters.HELD_TO_VERSION in route.statuses or route.answer in VERSIONED:
         headers += ["ETag"] if status != HTTPStatus.NO_CONTENT else []
     if parameters.takes_idempotency_key(route):
         headers.append("Idempotency-Replayed")
@@ -227,6 +228,6 @@ def _schemas(routes: Iterable[Route]) -> Document:
 def _opened(name: str, schema: Document) -> Document:
     """A schema as it is shown: an answer may have fields that a client does not know yet."""
     opened = dict(schema)
-    if hasattr(answers, name):
+    if hasattr(answers, name) or hasattr(schedule_answers, name):
         opened.pop("additionalProperties", None)
     return opened

@@ -21,6 +21,16 @@ TASK: dict[str, Any] = {
     "sla": "30s",
     "tags": {"team": "billing"},
 }
+SCHEDULE: dict[str, Any] = {
+    "key": "daily-report",
+    "name": "Daily report",
+    "cron": "0 9 * * MON-FRI",
+    "timezone": "Europe/Berlin",
+    "jitter": "10m",
+    "overlap": "skip",
+    "catch_up": {"mode": "latest", "window": "6h"},
+    "task": {"target": {"url": "https://app.example/hooks/report", "body": {"report": "daily"}}, "queue": "reports"},
+}
 PROBLEM: dict[str, Any] = {
     "type": "urn:tasktick:problem:validation_failed",
     "title": "The request is not valid",
@@ -41,7 +51,11 @@ EXAMPLES: dict[str, Any] = {
     "KeyRequest": {"role": "submitter", "name": "billing", "expires_in": "90d"},
     "TenantRequest": {"max_pending": 100_000, "create_rate": "100/1m"},
     "Rotation": {"retire_after": "7d"},
-    "TimingRequest": {"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin"},
+    "PreviewRequest": {"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin"},
+    "ScheduleRequest": SCHEDULE,
+    "SchedulePatch": {"cron": "0 8 * * MON-FRI", "note": "Earlier, as asked for by sales."},
+    "PauseRequest": {"until": "2030-12-02T00:00:00Z", "note": "The shop is closed."},
+    "Trigger": {"target": {"body": {"report": "daily", "again": True}}},
     "BulkDone": {"matched": 12, "changed": 0},
     "BatchMade": {"data": [{"id": "tsk_019b2f0e7a4c7d1e8f3a5b6c7d8e9f00"}]},
     "Health": {"status": "ok"},

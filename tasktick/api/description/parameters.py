@@ -14,6 +14,7 @@ Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 HELD_TO_VERSION = 412
+NAMED_BY_KEY = {"tasks": "tsk", "schedules": "sch"}
 KEY_PATTERN = "[A-Za-z0-9_.:-]{1,128}"
 
 
@@ -59,7 +60,13 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
         {"type": "integer", "minimum": 1, "maximum": filters.PREVIEW_MAX, "default": filters.PREVIEW_DEFAULT},
         "How many fires",
     ),
-    "from": _time("Those after this; without it, after now"),
+    "from": _time("Fires to come: those after this. Of a ledger: from this on"),
+    "to": _time("Before this"),
+    "outcome": (
+        {"type": "array", "items": {"type": "string", "enum": list(filters.OUTCOMES)}},
+        "With one of these outcomes",
+    ),
+    "paused": (FLAG, "Those that are paused, or the others"),
     "revoked": (FLAG | {"default": False}, "Those that were revoked, or the others"),
     "reveal": (FLAG, "Show the secrets whole; it takes an operator's key"),
 }
@@ -136,15 +143,17 @@ def _in_query(name: str) -> dict[str, Any]:
 
 
 def _in_path(name: str, route: Route) -> dict[str, Any]:
-    """A part of the path. Tasks are named by their id or by the caller's own key; made by the key alone."""
+    """A part of the path. Tasks and schedules have an id or the caller's own key; PUT takes the key alone."""
     path = route.path
     shown: dict[str, Any] = {"name": name, "in": "path", "required": True, "schema": TEXT}
-    if path == "/v1/tasks/{id}" and route.method == "PUT":
-        shown |= {"description": "key:… with a key of your own.", "schema": TEXT | {"pattern": f"^key:{KEY_PATTERN}$"}}
-    elif path.startswith("/v1/tasks/{id}"):
-        schema = TEXT | {"pattern": f"^(?:tsk_[0-9a-f]{{32}}|key:{KEY_PATTERN})$"}
-        shown |= {"description": "tsk_…, or key:… for the key that you gave.", "schema": schema}
-    elif path.startswith("/v1/dlq/{id}"):
+    for kind, prefix in NAMED_BY_KEY.items():
+        if path == f"/v1/{kind}/{{id}}" and route.method == "PUT":
+            schema = TEXT | {"pattern": f"^key:{KEY_PATTERN}$"}
+            return shown | {"description": "key:… with a key of your own.", "schema": schema}
+        if path.startswith(f"/v1/{kind}/{{id}}"):
+            schema = TEXT | {"pattern": f"^(?:{prefix}_[0-9a-f]{{32}}|key:{KEY_PATTERN})$"}
+            return shown | {"description": f"{prefix}_…, or key:… for the key that you gave.", "schema": schema}
+    if path.startswith("/v1/dlq/{id}"):
         shown |= {"description": "dlq_….", "schema": _id("dlq")}
     elif path.startswith("/v1/secrets/{id}"):
         shown |= {"description": "sec_….", "schema": _id("sec")}

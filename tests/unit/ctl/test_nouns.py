@@ -195,6 +195,9 @@ COMMANDS = (
     *("secret", "secret show", "secret list", "secret create", "secret rotate", "secret retire"),
     *("key", "key list", "key create", "key revoke"),
     *("tenant", "tenant list", "tenant show", "tenant set", "tenant delete"),
+    *("schedule", "schedule add", "schedule list", "schedule show", "schedule upcoming", "schedule next"),
+    *("schedule preview", "schedule pause", "schedule resume", "schedule trigger", "schedule fires"),
+    *("schedule edit", "schedule set", "schedule delete"),
 )
 
 
@@ -214,16 +217,3 @@ def test_no_terminal_is_so_narrow_that_ids_are_cut(monkeypatch: pytest.MonkeyPat
     render.table(("id", "state", "attempt", "due_at", "target"), [(ID, "retrying", "1/5", "2026-11-18", "https://a/")])
     assert ID in terminal.text
     assert "retrying" in terminal.text
-
-
-def test_schedule_preview(ctl: Ctl, stub: ApiStub) -> None:
-    fire = {"nominal": "2026-10-25T08:00:00.000Z", "local": "2026-10-25T09:00:00+01:00", "effective": "x", "note": None}
-    warning = {"code": "midnight", "detail": "Many run then."}
-    stub.tell(told({"fires": [fire], "description": "At 09:00", "warnings": [warning]}))
-    result = ctl("schedule", "preview", "--cron", "0 9 * * *", "--timezone", "Europe/Berlin", "--repeat", "both")
-    assert result.exit_code == 0, result.stderr
-    assert stub.asked[0].path == "/v1/schedules/preview?count=10"
-    assert stub.asked[0].document == {"cron": "0 9 * * *", "timezone": "Europe/Berlin", "dst": {"repeat": "both"}}
-    assert "2026-10-25T09:00:00+01:00" in result.stdout
-    assert "At 09:00" in result.stderr
-    assert "Mind: Many run then. (midnight)" in result.stderr

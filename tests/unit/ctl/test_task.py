@@ -166,11 +166,11 @@ def test_overload_says_when_to_try_again(ctl: Ctl, stub: ApiStub) -> None:
 def test_list(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(told({"data": [_task(), _task(name=None, state="dead", attempt=5)], "next_cursor": "abc"}))
     flags = "--state dead --state expired --queue q --type t --name n --tag a=b --q x --sla-missed --order asc"
-    times = "--run-after 1 --run-before 2 --created-after 3 --created-before 4 --limit 2 --cursor c"
+    times = "--schedule sch_1 --run-after 1 --run-before 2 --created-after 3 --created-before 4 --limit 2 --cursor c"
     result = ctl("task", "list", *flags.split(), *times.split())
     assert result.exit_code == 0
     assert stub.asked[0].path == (
-        "/v1/tasks?queue=q&name=n&run_after=1&run_before=2&created_after=3&created_before=4&type=t&tag=a:b"
+        "/v1/tasks?queue=q&name=n&schedule_id=sch_1&run_after=1&run_before=2&created_after=3&created_before=4&type=t&tag=a:b"
         "&order=asc&limit=2&cursor=c&state=dead&state=expired&q=x&sla_met=false"
     )
     head, first, second = result.stdout.splitlines()

@@ -138,7 +138,10 @@ SELECT json_group_array(id) FROM (
 );
 
 -- name: schedule_templates
-SELECT json_group_array(json_array(p.task_id, p.version, json(p.payload)))
+SELECT json_group_array(json_array(
+    p.task_id, p.version,
+    json(CASE WHEN :bodies THEN p.payload ELSE json_remove(p.payload, '$.target.body') END)
+))
 FROM json_each(:ids) AS wanted
 JOIN schedules AS s ON s.id = wanted.value
 JOIN payloads AS p ON p.task_id = s.id AND p.version = s.payload_version;

@@ -1,0 +1,266 @@
+"""From a request to what a schedule is: when it fires, and what each fire is. Nothing is written here."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from tasktick.api import faults as checks
+from tasktick.api.faults import Faults
+from tasktick.api.schemas import (
+    CatchUpRequest,
+    DstRequest,
+    PreviewRequest,
+    SchedulePatch,
+    ScheduleRequest,
+    ScheduleTaskRequest,
+    Timing,
+)
+from tasktick.api.target_requests import Sealing, aim_of, retry_of
+from tasktick.api.task_requests import DELAY_MAX_MS, JITTER_MAX_MS, PRIORITY_MAX, SLA_MAX_MS
+from tasktick.api.times import (
+    INSTANT_MAX_MS,
+    INSTANT_MIN_MS,
+    Duration,
+    Instant,
+    duration_ms,
+    instant_ms,
+    local_ms,
+    seconds,
+    seconds_or_none,
+)
+from tasktick.errors import Refused
+from tasktick.model.schedule import CATCH_UP_MAX, CatchUp, FireTemplate, Overlap, Rule, Schedule
+from tasktick.model.task import DEFAULT_PRIORITY, DEFAULT_QUEUE, DEFAULT_SLA_MS, Payload
+from tasktick.timetable.fires import cursor_at
+from tasktick.timetable.local import instant_of
+from tasktick.timetable.rule import check
+
+NOTE_CHARS_MAX = 1_000
+FIRES_MAX = 1_000_000_000
+# Fires may lie in the year 9998, and what expires must do so before calendars end.
+EXPIRES_MAX_MS = 366 * 86_400_000
+OVERLAPS: dict[str, Overlap] = {"skip": "skip", "allow": "allow", "buffer_one": "buffer_one"}
+OVERLAPS_TO_COME = frozenset({"buffer_all", "cancel_other"})
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """What a client says about a schedule, but for what each fire is."""
+
+    rule: Rule
+    start_at: int | None
+    end_at: int | None
+    max_fires: int | None
+    jitter_ms: int
+    overlap: Overlap
+    catch_up: CatchUp
+    name: str | None
+    note: str | None
+    tags: dict[str, str]
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What each fire is, and what it sends."""
+
+    template: FireTemplate
+    payload: Payload
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A schedule as a request asks for it."""
+
+    definition: Definition
+    content: Content
+    key: str | None = None
+    paused: bool | None = None
+
+
+def asked_for(request: ScheduleRequest, sealing: Sealing) -> Asked:
+    """What a request asks for, or the refusal with every fault."""
+    faults = Faults()
+    definition = definition_of(faults, request)
+    content = content_of(faults, request.task, sealing)
+    key = checks.key(faults, "/key", request.key)
+    faults.end()
+    return Asked(definition, content, key, request.paused)
+
+
+def previewed(faults: Faults, request: PreviewRequest, sealing: Sealing) -> Definition:
+    """A schedule to try, as far as it is given; all of it is judged."""
+    if request.task is not None:
+        content_of(faults, request.task, sealing)
+    checks.key(faults, "/key", request.key)
+    return definition_of(faults, request)
+
+
+def definition_of(faults: Faults, asked: Timing) -> Definition:
+    """When it fires, and what becomes of times that cannot be kept."""
+    rule = _rule(faults, asked)
+    start_at = _instant(faults, "/start_at", asked.start_at, rule.timezone)
+    end_at = _instant(faults, "/end_at", asked.end_at, rule.timezone)
+    if start_at is not None and end_at is not None and end_at < start_at:
+        faults.add("/end_at", "This is before `start_at`.")
+    if asked.max_fires is not None and not 1 <= asked.max_fires <= FIRES_MAX:
+        faults.add("/max_fires", f"This must be from 1 to {FIRES_MAX}.")
+    if asked.calendars:
+        faults.add("/calendars", "This version does not know how to honour `calendars`. Leave it out.")
+    return Definition(
+        rule=rule,
+        start_at=start_at,
+        end_at=end_at,
+        max_fires=asked.max_fires,
+        jitter_ms=checks.duration(faults, "/jitter", asked.jitter, 0, JITTER_MAX_MS),
+        overlap=_overlap(faults, asked.overlap),
+        catch_up=_catch_up(faults, asked.catch_up or CatchUpRequest()),
+        name=checks.text(faults, "/name", asked.name),
+        note=checks.text(faults, "/note", asked.note, NOTE_CHARS_MAX),
+        tags=checks.tags(faults, "/tags", asked.tags),
+    )
+
+
+def _rule(faults: Faults, asked: Timing) -> Rule:
+    dst = asked.dst or DstRequest()
+    timezone = "UTC" if asked.timezone is None else asked.timezone
+    rule = Rule(
+        cron=asked.cron,
+        every_ms=_every(faults, asked.every),
+        anchor_at=_instant(faults, "/anchor", asked.anchor, timezone),
+        timezone=timezone,
+        gap=dst.gap or "run_after",
+        repeat=dst.repeat or "first",
+    )
+    try:
+        check(rule)
+    except Refused as refused:
+        for pointer, detail in refused.errors:
+            faults.add(pointer, detail, refused.code)
+    return rule
+
+
+def _every(faults: Faults, value: Duration | None) -> int | None:
+    try:
+        return None if value is None else duration_ms(value)
+    except ValueError as error:
+        faults.add("/every", str(error))
+        return None
+
+
+def _instant(faults: Faults, pointer: str, value: Instant | None, timezone: str) -> int | None:
+    """An instant; a local time is of the schedule's own zone, in which it must exist."""
+    if value is None:
+        return None
+    try:
+        local = local_ms(value)
+        if local is None:
+            return instant_ms(value)
+        at = instant_of(timezone, local)
+    except ValueError as error:
+        faults.add(pointer, str(error))
+        return None
+    except Refused:  # there is no such zone, which is told where the rule is judged
+        return None
+    if at is None:
+        faults.add(pointer, f"The clocks of {timezone} go forward over this time, so it does not exist there.")
+    elif not INSTANT_MIN_MS <= at <= INSTANT_MAX_MS:
+        faults.add(pointer, "An instant lies in the years 1 to 9999.")
+    return at
+
+
+def _overlap(faults: Faults, asked: str | None) -> Overlap:
+    if asked in OVERLAPS_TO_COME:
+        faults.add("/overlap", f"This version does not have `{asked}` yet; it has {', '.join(OVERLAPS)}.")
+    elif asked is not None and asked not in OVERLAPS:
+        faults.add("/overlap", f"This is one of {', '.join(OVERLAPS)}.")
+    return OVERLAPS.get(asked or "", "skip")
+
+
+def _catch_up(faults: Faults, asked: CatchUpRequest) -> CatchUp:
+    window_ms = None
+    if asked.window is not None:
+        window_ms = checks.duration(faults, "/catch_up/window", asked.window, 0, DELAY_MAX_MS, least_ms=1)
+    most = checks.number(faults, "/catch_up/max", asked.max, CATCH_UP_MAX, 1, CATCH_UP_MAX)
+    return CatchUp(asked.mode or "latest", window_ms, most)
+
+
+def content_of(faults: Faults, request: ScheduleTaskRequest, sealing: Sealing) -> Content:
+    """What each fire is."""
+    aim = aim_of(faults, request.target, sealing, "/task/target")
+    retry = retry_of(faults, request.retry, "/task/retry")
+    expires_in_ms = None
+    if request.expires_in is not None:
+        expires_in_ms = checks.duration(faults, "/task/expires_in", request.expires_in, 0, EXPIRES_MAX_MS, least_ms=1)
+    template = FireTemplate(
+        host=aim.lane,
+        queue=checks.name_of(faults, "/task/queue", request.queue, DEFAULT_QUEUE),
+        priority=checks.number(faults, "/task/priority", request.priority, DEFAULT_PRIORITY, 0, PRIORITY_MAX),
+        max_attempts=retry.max_attempts,
+        timeout_ms=aim.target.timeout_ms,
+        sla_ms=checks.duration(faults, "/task/sla", request.sla, DEFAULT_SLA_MS, SLA_MAX_MS),
+        at_most_once=request.delivery == "at_most_once",
+        expires_in_ms=expires_in_ms,
+        name=checks.text(faults, "/task/name", request.name),
+        type=checks.text(faults, "/task/type", request.type),
+        tags=checks.tags(faults, "/task/tags", request.tags),
+    )
+    return Content(template, Payload(aim.target, retry))
+
+
+def new_schedule(asked: Asked, schedule_id: str, tenant: str, now: int) -> Schedule:
+    """The row of a schedule that begins now."""
+    cursor = cursor_at(asked.definition.rule, now)
+    return Schedule(
+        id=schedule_id,
+        tenant=tenant,
+        version=1,
+        created_at=now,
+        updated_at=now,
+        template=asked.content.template,
+        payload_version=1,
+        cursor_at=cursor.at,
+        cursor_local_ms=cursor.local_ms,
+        key=asked.key,
+        paused=bool(asked.paused),
+        **fields_of(asked.definition),
+    )
+
+
+def fields_of(definition: Definition) -> dict[str, Any]:
+    """A definition as columns of a schedule's row."""
+    return {name: getattr(definition, name) for name in Definition.__struct_fields__}
+
+
+def patched(schedule: Schedule, patch: SchedulePatch, sealing: Sealing) -> tuple[Definition, Content | None]:
+    """The schedule with what a PATCH gives in place of what it had."""
+    faults = Faults()
+    asked = _as_asked(schedule)
+    for name in Timing.__struct_fields__:
+        given = getattr(patch, name)
+        if given is not UNSET:
+            setattr(asked, name, given)
+    definition = definition_of(faults, asked)
+    content = None
+    if isinstance(patch.task, ScheduleTaskRequest):
+        content = content_of(faults, patch.task, sealing)
+    faults.end()
+    return definition, content
+
+
+def _as_asked(schedule: Schedule) -> Timing:
+    """The schedule in the words of a request for it."""
+    rule, late = schedule.rule, schedule.catch_up
+    return Timing(
+        cron=rule.cron,
+        every=seconds_or_none(rule.every_ms),
+        anchor=seconds_or_none(rule.anchor_at),
+        timezone=rule.timezone,
+        dst=DstRequest(rule.gap, rule.repeat),
+        start_at=seconds_or_none(schedule.start_at),
+        end_at=seconds_or_none(schedule.end_at),
+        max_fires=schedule.max_fires,
+        jitter=seconds(schedule.jitter_ms),
+        overlap=schedule.overlap,
+        catch_up=CatchUpRequest(late.mode, seconds_or_none(late.window_ms), late.max),
+        name=schedule.name,
+        tags=schedule.tags,
+        note=schedule.note,
+    )

@@ -1,0 +1,213 @@
+"""Schedules in words: when, what is to come, and what became of what has passed. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from tasktick.client.core import Answer
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_OVERLAP = {
+    "skip": "skip: a fire is left out while the one before it is at work",
+    "buffer_one": "buffer_one: one fire waits for the one before it, further ones are left out",
+    "allow": "allow: each fire starts at its time",
+}
+_CATCH_UP = {
+    "latest": "latest: after an outage one run stands for all that was missed",
+    "earliest": "earliest: after an outage the first of what was missed runs",
+    "all": "all: after an outage everything that was missed runs",
+    "none": "none: what an outage missed is not run",
+}
+_GAP = {"run_after": "runs at the first instant after it", "skip": "is left out"}
+_REPEAT = {"first": "runs the first time", "second": "runs the second time", "both": "runs both times"}
+_COUNTS = ("fired", "skipped", "missed", "failed")
+# What these words say in their own way; all else is shown as the API names it.
+_SAID = frozenset(
+    (
+        *(
+            "id",
+            "key",
+            "name",
+            "ended",
+            "counts",
+            "clock_behind_ledger",
+            "cron",
+            "every",
+            "anchor",
+            "timezone",
+            "dst",
+            "paused",
+        ),
+        *("paused_until", "note", "next_fire_at", "last_fire_at", "overlap", "catch_up", "jitter", "start_at"),
+        *("end_at", "max_fires", "task"),
+    )
+)
+
+
+def now_of(answer: Answer) -> datetime | None:
+    """What the server's clock says, by which it decides."""
+    try:
+        return parsedate_to_datetime(answer.headers.get("date", ""))
+    except ValueError:
+        return None
+
+
+def span(seconds: float) -> str:
+    """A length of time by its two largest units."""
+    whole = int(seconds)
+    if seconds != whole and abs(seconds) < _UNITS[2][1]:
+        return f"{seconds:g} s"
+    words = []
+    for unit, length in _UNITS:
+        number, whole = divmod(whole, length)
+        if number:
+            words.append(f"{number} {unit}")
+        elif words:
+            break
+    return " ".join(words[:2]) or "0 s"
+
+
+def short_span(seconds: float) -> str:
+    """A length of time by the largest unit of which there are two."""
+    for unit, length in _UNITS:
+        if seconds >= 2 * length:
+            return f"{int(seconds // length)} {unit}"
+    return span(seconds)
+
+
+def from_now(instant: Any, now: datetime | None, said: Callable[[float], str] = short_span) -> str | None:
+    """How far ahead or back an instant of the API is."""
+    if now is None or not isinstance(instant, str):
+        return None
+    try:
+        then = datetime.fromisoformat(instant)
+    except ValueError:
+        return None
+    # An instant out of nowhere is in UTC, as all of the API's are.
+    seconds = (then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() - now.timestamp()
+    if abs(seconds) < 1:
+        return "now"
+    return f"in {said(int(seconds))}" if seconds > 0 else f"{said(int(-seconds))} ago"
+
+
+def state(schedule: Mapping[str, Any]) -> str:
+    """Whether anything is to come of it."""
+    if schedule.get("paused"):
+        return "paused"
+    return "ended" if schedule.get("ended") else "active"
+
+
+def description(schedule: Mapping[str, Any]) -> str:
+    """When it fires, as a sentence; what this program cannot read stays as it is."""
+    from tasktick.errors import Refused
+    from tasktick.model.schedule import Rule
+    from tasktick.timetable.describe import describe
+
+    cron, every, timezone = schedule.get("cron"), schedule.get("every"), str(schedule.get("timezone"))
+    if isinstance(every, int | float) and every > 0:
+        return describe(Rule(every_ms=round(every * 1_000), anchor_at=None if schedule.get("anchor") is None else 0))
+    if cron is None:
+        return "-"
+    try:
+        return describe(Rule(cron=str(cron), timezone=timezone))
+    except Refused:
+        return f"{cron}, {timezone} time."
+
+
+def when(schedule: Mapping[str, Any]) -> str:
+    """When it fires, but for what other columns say."""
+    said = description(schedule).replace(f", {schedule.get('timezone')} time", "", 1)
+    return said.replace(" (six fields: seconds first)", "").partition(", counted from ")[0].removesuffix(".")
+
+
+def outcomes(schedule: Mapping[str, Any], *, whole: bool = False) -> str | None:
+    """What became of its times: all counts, or those that are not 0."""
+    counts = schedule.get("counts") or {}
+    found = [(name, counts.get(name) or 0) for name in _COUNTS]
+    return ", ".join(f"{number:,} {name}" for name, number in found if number or whole) or None
+
+
+def name_of(schedule: Mapping[str, Any]) -> Any:
+    """By what it can be asked for."""
+    return f"key:{schedule['key']}" if schedule.get("key") else schedule.get("id")
+
+
+def in_full(schedule: Mapping[str, Any], now: datetime | None) -> Iterator[tuple[str, Any]]:
+    """All that there is to say of a schedule, what matters first."""
+    yield from ((field, schedule.get(field)) for field in ("id", "key", "name"))
+    yield "state", _state_in_full(schedule, now)
+    yield "calls", _call((schedule.get("task") or {}).get("target") or {})
+    yield "when", description(schedule)
+    yield from ((field, schedule.get(field)) for field in ("cron", "anchor", "timezone"))
+    if schedule.get("clock_behind_ledger"):
+        yield "mind", "the clock is behind what is decided already: nothing fires until it has caught up"
+    yield "clock changes", _clock_changes(schedule)
+    yield "next", _instant(schedule.get("next_fire_at"), now)
+    yield "last", _instant(schedule.get("last_fire_at"), now)
+    yield "so far", outcomes(schedule, whole=True)
+    yield "overlap", _OVERLAP.get(str(schedule.get("overlap")), schedule.get("overlap"))
+    yield "catch up", _catch_up(schedule.get("catch_up") or {})
+    jitter = schedule.get("jitter")
+    yield "jitter", f"each fire starts up to {span(jitter)} later" if jitter else None
+    yield "not before", schedule.get("start_at")
+    yield "not after", schedule.get("end_at")
+    most = schedule.get("max_fires")
+    yield "at most", None if most is None else f"{most:,} runs"
+    yield "note", schedule.get("note")
+    yield from ((field, value) for field, value in schedule.items() if field not in _SAID)
+    yield "task", schedule.get("task")
+
+
+def _call(target: Mapping[str, Any]) -> str | None:
+    return f"{target.get('method')} {target['url']}" if target.get("url") else None
+
+
+def _state_in_full(schedule: Mapping[str, Any], now: datetime | None) -> str:
+    match state(schedule):
+        case "paused":
+            until = schedule.get("paused_until")
+            return f"paused until {_instant(until, now)}" if until else "paused until it is resumed"
+        case "ended":
+            return "ended: nothing is to come"
+        case other:
+            return other
+
+
+def _instant(instant: Any, now: datetime | None) -> Any:
+    relative = from_now(instant, now, span)
+    return f"{instant}, {relative}" if relative else instant
+
+
+def _clock_changes(schedule: Mapping[str, Any]) -> str | None:
+    dst = schedule.get("dst")
+    words = str(schedule.get("cron") or "").replace("@hourly", "0 * * * *").split()
+    # What has no fixed time, and a zone without changes, know no such times.
+    follows_clock = not words or any(word.startswith("*") for word in words[-5:-3])
+    if not isinstance(dst, Mapping) or follows_clock or schedule.get("timezone") in (None, "UTC"):
+        return None
+    gap, repeat = (_GAP.get(str(dst.get("gap"))), _REPEAT.get(str(dst.get("repeat"))))
+    return f"a time that a day does not have {gap}; one that it has twice {repeat}"
+
+
+def _catch_up(catch_up: Mapping[str, Any]) -> str:
+    mode = str(catch_up.get("mode"))
+    words = [_CATCH_UP.get(mode, mode)]
+    if isinstance(window := catch_up.get("window"), int | float):
+        words.append(f"what is older than {span(window)} is missed")
+    if mode == "all":
+        words.append(f"at most {catch_up.get('max')}")
+    return "; ".join(words)
+
+
+def fires(found: Sequence[Mapping[str, Any]], now: datetime | None) -> tuple[list[str], list[list[Any]]]:
+    """The columns and rows of fires to come; where none is spread, the effective time is the nominal one."""
+    spread = any(fire.get("effective") != fire.get("nominal") for fire in found)
+    columns = ["nominal", "local", *(["effective"] if spread else []), "in", "note"]
+    return columns, [
+        [
+            from_now(fire.get("effective") or fire.get("nominal"), now) if name == "in" else fire.get(name)
+            for name in columns
+        ]
+        for fire in found
+    ]

@@ -1,0 +1,61 @@
+"""Schedules that are edited: no time is lost between the rule that was and the one that is to be."""
+
+import pytest
+
+from tasktick.model.schedule import Rule, pause
+from tasktick.scheduler.plan import edit, resume
+from tests.store.calendar import MINUTE_MS, Calendar, replaced
+from tests.store.world import HOUR_MS, World
+
+
+@pytest.fixture
+def calendar(world: World) -> Calendar:
+    world.now -= world.now % HOUR_MS
+    return Calendar(world)
+
+
+async def test_an_edit_of_a_paused_schedule_writes_down_the_times_of_the_pause(calendar: Calendar) -> None:
+    name = await calendar.create()
+    await calendar.move(name, lambda seen: pause(seen.schedule, seen.tasks, calendar.moment().by, None, None))
+    await calendar.pass_ms(3 * MINUTE_MS)
+    wanted = Rule(every_ms=7 * MINUTE_MS)
+
+    await calendar.move(
+        name, lambda seen: edit(seen.schedule, replaced(seen.schedule, rule=wanted), seen.tasks, calendar.moment())
+    )
+
+    assert await calendar.outcomes(name) == ["skipped(paused)"] * 3
+    assert (await calendar.row(name)).next_id is None
+    await calendar.move(name, lambda seen: resume(seen.schedule, seen.tasks, calendar.moment()))
+    assert await calendar.outcomes(name) == ["skipped(paused)"] * 3
+
+
+@pytest.mark.parametrize("fields", [{"rule": Rule(every_ms=7 * MINUTE_MS)}, {"end_at": 1}, {"start_at": 2**42}])
+async def test_an_edit_does_not_lose_a_fire_that_its_spread_put_off(
+    calendar: Calendar, fields: dict[str, object]
+) -> None:
+    name = await calendar.create(jitter_ms=MINUTE_MS)
+    ahead = await calendar.ahead(name)
+    assert ahead.due_at > ahead.run_at
+    calendar.world.now = ahead.due_at - 1
+    wanted = replaced((await calendar.row(name)), **fields)
+
+    await calendar.move(name, lambda seen: edit(seen.schedule, wanted, seen.tasks, calendar.moment()))
+
+    [entry] = await calendar.ledger(name)
+    assert (entry.row.nominal_at, entry.row.outcome, entry.row.task_id) == (ahead.run_at, "run", ahead.id)
+    calendar.world.now = ahead.due_at
+    assert len(await calendar.world.claim(ahead.id)) == 1
+
+
+async def test_an_edit_of_what_a_put_off_fire_sends_is_sent_by_it(calendar: Calendar) -> None:
+    name = await calendar.create(jitter_ms=MINUTE_MS)
+    ahead = await calendar.ahead(name)
+    calendar.world.now = ahead.due_at - 1
+    wanted = replaced((await calendar.row(name)), name="another")
+
+    await calendar.move(name, lambda seen: edit(seen.schedule, wanted, seen.tasks, calendar.moment()))
+
+    after = await calendar.ahead(name)
+    assert ((after.run_at, after.due_at), after.id == ahead.id) == ((ahead.run_at, ahead.due_at), False)
+    assert await calendar.outcomes(name) == []
