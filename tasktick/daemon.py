@@ -29,6 +29,7 @@ from tasktick import __version__, logs, reload
 from tasktick.access import operator_key, signing_secrets, vault
 from tasktick.access.key_use import KeyUse
 from tasktick.access.signing_keys import SigningKeys
+from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
 from tasktick.clock import SystemClock
@@ -294,9 +295,12 @@ class Daemon:
         self._node = node = self._make_node(database, sender, keeper, keys, url_of(door))
         key_use = KeyUse(database)
         services.run_loop(key_use)
-        server = ApiServer(self._ports(database, keeper, keys, node, key_use))
+        feed = self._make_feed(database)
+        services.run_loop(feed)
+        server = ApiServer(self._ports(database, keeper, keys, node, key_use, feed))
         # It listens last and ends after the drain: meanwhile it answers reads, and writes with 503 `draining`.
         services.on_stop("api", server.stop)
+        services.on_stop("event_streams", feed.close)
         await node.start()
         await server.start(door)
         tune_collector()
@@ -305,7 +309,13 @@ class Daemon:
             self.reload_or_stop()
 
     def _ports(
-        self, database: SqliteDatabase, keeper: vault.Vault, keys: SigningKeys, node: Node, key_use: KeyUse
+        self,
+        database: SqliteDatabase,
+        keeper: vault.Vault,
+        keys: SigningKeys,
+        node: Node,
+        key_use: KeyUse,
+        feed: EventFeed,
     ) -> Ports:
         def created(states: Sequence[TaskState]) -> None:
             self._metrics.created.add(self.clock.now_ms(), len(states))
@@ -321,6 +331,7 @@ class Daemon:
             ids=self._ids,
             config=self._config,
             vault=keeper,
+            feed=feed,
             policy=lambda: self._policy,
             deciding=node.deciding,
             planned=node.planned,
@@ -336,6 +347,12 @@ class Daemon:
             standings=node.standings,
             rebalance=node.rebalance,
         )
+
+    def _make_feed(self, database: SqliteDatabase) -> EventFeed:
+        feed = EventFeed(self.clock, database, self._config.server)
+        database.writer.committed = feed.committed
+        self._metrics.gauge("event_streams", "Streams of events that are open.", lambda: len(feed))
+        return feed
 
     def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""

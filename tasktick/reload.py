@@ -11,6 +11,8 @@ RELOADABLE = frozenset(
     {
         "store.retention_days",
         "store.retention_batch_rows",
+        "store.events_hours",
+        "store.events_max",
         "dispatch.in_flight_per_host_max",
         "dispatch.grace_max_ms",
         "dispatch.allow_networks",

@@ -39,6 +39,8 @@ class ServerConfig(Section, frozen=True):
     public: bool = False
     connections_max: int = 2_000
     connections_per_address_max: int = 500
+    event_streams_max: int = 200
+    event_streams_per_tenant_max: int = 50
     header_timeout_ms: int = 10_000
     body_timeout_ms: int = 30_000
     idle_timeout_ms: int = 75_000
@@ -57,6 +59,8 @@ class StoreConfig(Section, frozen=True):
     retention_days: int = 30
     idempotency_hours: int = 24
     retention_batch_rows: int = 200
+    events_hours: int = 24
+    events_max: int = 1_000_000
 
 
 class SchedulerConfig(Section, frozen=True):

@@ -11,12 +11,13 @@ from aiohttp.web_request import BaseRequest
 from tasktick import logs
 from tasktick.access.keys import Principal
 from tasktick.access.roles import Role
-from tasktick.api import problems
+from tasktick.api import problems, streaming
 from tasktick.api.auth import Authenticator, permit
-from tasktick.api.call import Call, Reply
+from tasktick.api.call import Call, Reply, Streamed
 from tasktick.api.filters import NO_SUCH_WORD
 from tasktick.api.in_flight import InFlight
 from tasktick.api.limits import (
+    common_headers,
     head_bytes,
     read_body,
     response_of,
@@ -60,9 +61,20 @@ class Api:
         told: dict[str, str] = {}
         try:
             reply = await self._answer(request, request_id, told)
+            if isinstance(reply, Streamed):
+                return await self._stream(request, reply, request_id, told)
         except Exception as error:  # noqa: BLE001 - a bug becomes a problem with a request id, and one log line
             reply = self._refusal(request, request_id, error)
         return response_of(reply, request_id, told)
+
+    async def _stream(
+        self, request: BaseRequest, streamed: Streamed, request_id: str, told: dict[str, str]
+    ) -> web.StreamResponse:
+        async def check() -> None:
+            await self._authenticator.principal(request.headers, request.remote or "", {})
+
+        headers = common_headers(request_id) | told
+        return await streaming.send(request, streamed, headers, self._ports.clock, check)
 
     def _refusal(self, request: BaseRequest, request_id: str, error: Exception) -> Reply:
         if isinstance(error, RequestPayloadError | HttpProcessingError):
@@ -75,7 +87,7 @@ class Api:
         headers = {"Allow": ", ".join(refused.allowed)} if isinstance(refused, MethodRefused) else None
         return problems.reply(refused, request_id, headers)
 
-    async def _answer(self, request: BaseRequest, request_id: str, told: dict[str, str]) -> Reply:
+    async def _answer(self, request: BaseRequest, request_id: str, told: dict[str, str]) -> Reply | Streamed:
         if head_bytes(request) > self._limits.headers_max_bytes:
             raise Refused("headers_too_large", "The request's line and headers are too large.")
         path = request.rel_url.raw_path
@@ -150,11 +162,12 @@ def _query_of(request: BaseRequest) -> dict[str, list[str]]:
 def _check_accept(request: BaseRequest, route: Route) -> None:
     """Refuse a client that takes nothing that we have."""
     accept = request.headers.get("Accept")
-    if accept is None or "*/*" in accept or "json" in accept or route.permission is None:
+    group, _, kind = route.answer_media_type.partition("/")
+    if accept is None or "*/*" in accept or kind in accept or route.permission is None:
         return
     kinds = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    if "application/*" not in kinds and any(kinds):
-        raise Refused("not_acceptable", "Answers here are application/json.")
+    if f"{group}/*" not in kinds and any(kinds):
+        raise Refused("not_acceptable", f"Answers here are {route.answer_media_type}.")
 
 
 def _check_content_type(request: BaseRequest, route: Route) -> None:

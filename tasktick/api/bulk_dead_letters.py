@@ -74,7 +74,7 @@ class Purging(Found, frozen=True):
         letters = await self.matching(tx, ids)
         states = {state.id: state for state in await tasks.states(tx, [letter.task_id for letter in letters])}
         last = [letter for letter in letters if _is_why(letter, states.get(letter.task_id))]
-        removed = await remove(tx, self.tenant, list(dict.fromkeys(letter.task_id for letter in last)))
+        removed = await remove(tx, self.tenant, list(dict.fromkeys(letter.task_id for letter in last)), self.now)
         gone = {state.id for state in removed}
         alone = [letter.id for letter in letters if letter not in last]
         # Older letters of a task that is removed have gone with it.

@@ -70,7 +70,7 @@ class Deleting(Found, frozen=True):
     async def act(self, tx: Transaction, ids: list[str]) -> Step:
         """Remove those of them that match still."""
         matching = await listing.matching(tx, self.tenant, self.by, ids)
-        removed = await remove(tx, self.tenant, matching)
+        removed = await remove(tx, self.tenant, matching, self.now)
         return Step(len(matching), len(removed), removed)
 
 
@@ -86,7 +86,7 @@ async def write_many(tx: Transaction, changes: list[Change], now: int) -> list[T
     return [written_state(change.after, change.before) for change in done]
 
 
-async def remove(tx: Transaction, tenant: str, ids: list[str]) -> list[TaskState]:
+async def remove(tx: Transaction, tenant: str, ids: list[str], now: int) -> list[TaskState]:
     """Remove those of these tasks that may go; they are shown as cancelled."""
     views = await tasks.views(tx, tenant, ids, bodies=False)
     states = [
@@ -95,7 +95,7 @@ async def remove(tx: Transaction, tenant: str, ids: list[str]) -> list[TaskState
         if view.state.state not in (State.RUNNING, State.AWAITING) and view.detail.schedule_id is None
     ]
     if states:
-        await tasks.delete(tx, [(state.id, state.tenant, int(state.state)) for state in states])
+        await tasks.delete(tx, [(state.id, state.tenant, int(state.state)) for state in states], at=now)
     return [msgspec.structs.replace(state, state=State.CANCELLED) for state in states]
 
 

@@ -1,6 +1,6 @@
 """A request as its handler sees it, and what the handler answers."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -61,7 +61,19 @@ class Reply(msgspec.Struct, gc=False):
     media_type: str = JSON
 
 
-Handler = Callable[[Call], Awaitable[Reply]]
+class Streamed(msgspec.Struct, gc=False):
+    """An answer that goes on until its client leaves: parts as they come, the empty ones only to look around.
+
+    It is closed by whoever sends it, whether it began or not.
+    """
+
+    parts: AsyncGenerator[bytes, None]
+    close: Callable[[], None]
+    headers: Mapping[str, str]
+    media_type: str
+
+
+Handler = Callable[[Call], Awaitable[Reply | Streamed]]
 
 _ENCODER = msgspec.json.Encoder()
 

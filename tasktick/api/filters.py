@@ -29,6 +29,7 @@ CLASSES = frozenset({"receiver", "network", "policy", "platform"})
 TEXT_CHARS_MAX = 200
 NO_SUCH_WORD = "There is no such parameter here."
 
+EVENT_WORDS = frozenset({"type", "after"})
 SCHEDULE_WORDS = PAGE_WORDS | {"name", "tag", "paused", "q"}
 LEDGER_WORDS = frozenset({"limit", "cursor", "outcome", "from", "to"})
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
@@ -41,12 +42,12 @@ _COUNT = re.compile(r"\d{1,6}", re.ASCII)
 _SECONDS = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 
 
-def known(faults: Faults, query: Query, words: Collection[str]) -> None:
+def known(faults: Faults, query: Query, words: Collection[str], repeatable: Collection[str] = REPEATABLE) -> None:
     """Refuse parameters that nothing here honours, and those that are given twice."""
     for name, values in query.items():
         if name not in words:
             faults.add(f"?{name[:TEXT_CHARS_MAX]}", NO_SUCH_WORD)
-        elif len(values) > 1 and name not in REPEATABLE:
+        elif len(values) > 1 and name not in repeatable:
             faults.add(f"?{name}", "This is given more than once.")
 
 

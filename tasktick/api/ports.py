@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from tasktick.access.vault import Vault
+from tasktick.api.event_feed import EventFeed
 from tasktick.clock import Clock
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker
@@ -28,6 +29,7 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     ids: IdMaker
     config: Config
     vault: Vault
+    feed: EventFeed
     policy: Callable[[], AddressPolicy]
     """Which targets a task may have."""
     deciding: Callable[[str], Moment]

@@ -7,6 +7,7 @@ from tasktick.api import (
     bulk_dead_letters,
     bulk_tasks,
     dead_letters,
+    events,
     filters,
     health,
     schedule_routes,
@@ -15,6 +16,7 @@ from tasktick.api import (
     tasks,
 )
 from tasktick.api.description import handlers as description
+from tasktick.api.event_frames import TaskEvent
 from tasktick.api.routing import NDJSON, Route
 from tasktick.api.schemas import (
     DeadLetterBulk,
@@ -78,6 +80,17 @@ def _open() -> tuple[Route, ...]:
             answer_media_type="text/plain",
         ),
         Route("GET", "/v1/stats", health.stats, READ, (200,), "Counts by state, lateness, rates", answer=answers.Stats),
+        Route(
+            "GET",
+            "/v1/events",
+            events.stream,
+            READ,
+            (200, 422, 429),
+            "Follow what happens, as server-sent events",
+            query=filters.EVENT_WORDS,
+            answer=TaskEvent,
+            answer_media_type=events.MEDIA_TYPE,
+        ),
     )
 
 

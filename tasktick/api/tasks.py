@@ -255,7 +255,7 @@ async def delete(call: Call) -> Reply:
             raise IllegalTransition(f"A task that is {state.state.word} cannot be removed: cancel it, and wait.")
         if view.detail.schedule_id is not None:
             raise IllegalTransition("A fire of a schedule stays in its ledger; cancel it instead.")
-        await tasks.delete(tx, [(state.id, state.tenant, int(state.state))])
+        await tasks.delete(tx, [(state.id, state.tenant, int(state.state))], at=call.now)
         return msgspec.structs.replace(state, state=State.CANCELLED)
 
     call.ports.changed((await call.ports.database.write(operation),))

@@ -11,6 +11,7 @@ IDEMPOTENCY_KEY = "Idempotency-Key"
 IDEMPOTENCY_REPLAYED = "idempotency-replayed"
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+EVENT_STREAM = "text/event-stream"
 LIMIT_MAX = 1_000
 # What is done to many is answered when it is done to all of them.
 BULK_TIMEOUT_MS = 3_600_000
@@ -302,6 +303,12 @@ def archive_dead_letter(name: str, idempotency_key: str | None = None) -> Reques
 def stats() -> Request:
     """Counts by state, lateness, rates."""
     return get("stats")
+
+
+def follow_events(types: Sequence[str] = (), after: str | None = None, last_id: str | None = None) -> Request:
+    """What happens, as it happens; behind `after`, or, if the stream is opened again, behind the last id read."""
+    headers = {"Accept": EVENT_STREAM} | ({} if not last_id else {"Last-Event-ID": last_id})
+    return msgspec.structs.replace(get("events", query={"type": types, "after": after}), headers=headers)
 
 
 def secrets(*, reveal: bool = False) -> Request:

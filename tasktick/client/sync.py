@@ -2,7 +2,7 @@
 
 import http.client
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -12,6 +12,7 @@ from tasktick.client.core import Answer, Problem, Request, Unreachable
 
 TIMEOUT_MS = 30_000
 ANSWER_MAX_BYTES = 64 * 1024 * 1024
+LINE_MAX_BYTES = 1_048_576
 PAGES_MAX = 100_000
 
 # The connection died under the request; anything else would only fail again.
@@ -71,6 +72,36 @@ class Client:
                 return
             request = core.after(request, cursor)
 
+    def lines(self, request: Request, silence_ms: Callable[[], float]) -> Iterator[bytes]:
+        """Send it on a connection of its own, and read the answer as it comes, line by line, until it ends.
+
+        `silence_ms` says before each line how long to wait for it; then, as when the connection breaks, the server
+        is `Unreachable`.
+        """
+        connection = self._connect()
+        try:
+            connection.connect()
+            sock = connection.sock
+            connection.request(
+                request.method,
+                self.server.path + request.path,
+                request.body,
+                core.headers_of(request, self._key, self._tenant),
+            )
+            response = connection.getresponse()
+            if response.status != http.HTTPStatus.OK:
+                core.accepted(_answer(response, response.read(ANSWER_MAX_BYTES)))
+            while True:
+                sock.settimeout(max(silence_ms(), 1) / 1_000)
+                line = response.readline(LINE_MAX_BYTES)
+                if not line:
+                    return
+                yield line
+        except (OSError, http.client.HTTPException, UnicodeError) as error:
+            raise Unreachable(self.server.url, _why(error)) from error
+        finally:
+            connection.close()
+
     def _exchange(self, request: Request) -> Answer:
         connection = self._connection or self._connect()
         self._connection = connection
@@ -100,7 +131,7 @@ class Client:
         if len(body) > ANSWER_MAX_BYTES:
             self.close()
             raise Problem(response.status, "unknown", f"The answer is longer than {ANSWER_MAX_BYTES} bytes.")
-        return Answer(response.status, body, {name.lower(): value for name, value in response.getheaders()})
+        return _answer(response, body)
 
     def _connect(self) -> http.client.HTTPConnection:
         if self.server.scheme == "https":
@@ -109,6 +140,10 @@ class Client:
                 self.server.host, self.server.port, timeout=self._timeout_s, context=context
             )
         return http.client.HTTPConnection(self.server.host, self.server.port, timeout=self._timeout_s)
+
+
+def _answer(response: http.client.HTTPResponse, body: bytes) -> Answer:
+    return Answer(response.status, body, {name.lower(): value for name, value in response.getheaders()})
 
 
 def _why(error: BaseException) -> str:

@@ -197,6 +197,11 @@ class Session:
         with self._explained(request):
             yield from self.client.pages(request)
 
+    def lines(self, request: Request, silence_ms: Callable[[], float]) -> Iterator[bytes]:
+        """Send it, and read the answer's lines as they come; `silence_ms` is how long to wait for each."""
+        with self._explained(request):
+            yield from self.client.lines(request, silence_ms)
+
     @contextmanager
     def _explained(self, request: Request) -> Iterator[None]:
         """Add to a refusal what only this side knows."""

@@ -80,6 +80,12 @@ def short_time(text: str, now: time.struct_time) -> str:
     return local.strftime("%m-%d %H:%M" if local.year == now.tm_year else "%Y-%m-%d")
 
 
+def moment(value: Any) -> str:
+    """A time in a line of its own: short and local on a terminal, else as the API says it."""
+    said = word(value)
+    return short_time(said, time.localtime()) if sys.stdout.isatty() and _TIME.fullmatch(said) else said
+
+
 def widths(naturals: Sequence[int], fixed: Sequence[bool], room: int) -> list[int]:
     """How wide each column is: a fixed one as it needs, the others as they need or their share of what is left."""
     found = list(naturals)
@@ -170,8 +176,12 @@ def document(answer: Answer) -> None:
     """Print what the API answered, as it stands; only what a terminal would act on is escaped, as JSON does."""
     answer.json()  # what is no JSON is a problem, not output
     if answer.body:
-        text = answer.body.decode()
-        click.echo(_UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text).rstrip("\n"))
+        json_text(answer.body)
+
+
+def json_text(body: bytes) -> None:
+    """Print JSON as it stands, but for what a terminal would act on."""
+    click.echo(_UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", body.decode()).rstrip("\n"))
 
 
 def say(text: str) -> None:

@@ -12,6 +12,7 @@ from tasktick.store.protocol import Lane, Writer
 log = logs.get("scheduler")
 
 DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
 IDLE_MS = 60_000
 DOUBTFUL_STEP_MS = 3_600_000
 BETWEEN_BATCHES_MS = 100
@@ -37,11 +38,16 @@ class Retention:
 
     async def step(self) -> float:
         """Remove one batch of each kind; rest for a minute when nothing is left."""
-        if self._clock_is_doubtful():
-            return IDLE_MS
         now, rows_max = self._clock.now_ms(), self._config.retention_batch_rows
-        before = now - self._config.retention_days * DAY_MS
+        is_doubtful = self._clock_is_doubtful()
+        events_before = 0 if is_doubtful else now - self._config.events_hours * HOUR_MS
         try:
+            more_events = await self._writer.write(
+                lambda tx: retention.remove_events(tx, events_before, self._config.events_max, rows_max), Lane.UPKEEP
+            )
+            if is_doubtful:  # only what there is too much of
+                return BETWEEN_BATCHES_MS if more_events else IDLE_MS
+            before = now - self._config.retention_days * DAY_MS
             finished = await self._writer.write(lambda tx: retention.remove_finished(tx, before, rows_max), Lane.UPKEEP)
             names = await self._writer.write(lambda tx: retention.remove_names(tx, now, rows_max), Lane.UPKEEP)
             fires = await self._writer.write(lambda tx: retention.remove_ledger(tx, before, rows_max), Lane.UPKEEP)
@@ -50,7 +56,7 @@ class Retention:
             return IDLE_MS
         if finished or names or fires:
             log.debug("retention_removed", tasks=finished, names=names, fires=fires)
-        return BETWEEN_BATCHES_MS if max(finished, names, fires) >= rows_max else IDLE_MS
+        return BETWEEN_BATCHES_MS if more_events or max(finished, names, fires) >= rows_max else IDLE_MS
 
     def _clock_is_doubtful(self) -> bool:
         """Whether the clock was lately set by so much that nobody can tell what is old."""

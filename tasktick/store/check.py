@@ -71,6 +71,7 @@ RULES = (
     Rule("dead letters", "check_dead", "every dead task has its letter", "dead without a dead letter"),
     Rule("orphans", "check_orphans", "every row belongs to a task", "of a task that is not there"),
     Rule("keys", "check_keys", "every live key is that of an unfinished task", "that no unfinished task holds"),
+    Rule("events", "check_events", "every event can be read", "that cannot be read, or count less than those before"),
     Rule("fires", "check_ahead", "every schedule has the fire that it names", "without the fire that they name"),
     Rule("templates", "check_templates", "every schedule has what it sends", "without what they send"),
     Rule("ledger", "check_ledger", "no time is ahead of its schedule", "ahead of their schedule, or without a task"),

@@ -60,7 +60,7 @@ async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[
     if changed:  # a claim that is asked for again, to learn its fate, has been counted
         deltas = Deltas()
         for one in claimed:
-            deltas.moved(one.tenant, one.claimed_from, State.RUNNING)
+            deltas.moved(one.tenant, one.claimed_from, State.RUNNING, one.id, request.now, one.attempt)
         await deltas.write(tx)
     return claimed
 
@@ -136,7 +136,8 @@ async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMa
         await tx.run("names_free", kind="task", ids=freed)
     deltas = Deltas()
     for one, state in valid:
-        deltas.moved(one.claimed.tenant, State.RUNNING, state)
+        task = one.claimed
+        deltas.moved(task.tenant, State.RUNNING, state, task.id, one.now, one.attempt_number)
     fires = [(one, state) for one, state in valid if one.claimed.schedule_id is not None and state in TERMINAL]
     woken = await _fires_ended(tx, fires, deltas) if fires else {}
     await deltas.write(tx)
@@ -152,6 +153,7 @@ async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: 
         await schedules.count_failed(tx, Counter(str(one.claimed.schedule_id) for one in dead))
     gone = [one for one in dead if one.attempt is not None and one.attempt.status == HTTPStatus.GONE]
     if gone:
+        await deltas.write(tx)  # what the pause does to them is told behind it
         by = Recorder(last.now, gone[0].attempt.node if gone[0].attempt else "", last.claimed.epoch, "")
         await schedules.pause_gone(tx, sorted({str(one.claimed.schedule_id) for one in gone}), by)
     return woken

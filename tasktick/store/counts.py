@@ -1,8 +1,14 @@
-"""Counts by tenant and state, kept as deltas: never counted over the table."""
+"""What a transaction changes, told once: counts by tenant and state as deltas, and an event for each change.
 
-from collections import Counter
+Counts are never counted over the table.
+"""
+
+from collections import Counter, defaultdict
+from typing import Any
 
 from tasktick.model.state import State
+from tasktick.store import events
+from tasktick.store.events import UNBORN
 from tasktick.store.protocol import Transaction
 from tasktick.store.rows import Count
 
@@ -10,23 +16,44 @@ PURGED = -1
 
 
 class Deltas:
-    """What a transaction changes, added up and written once."""
+    """Changes of tasks, added up and written once: every one of them goes through here."""
 
     def __init__(self) -> None:
         self._by_key: Counter[tuple[str, int]] = Counter()
+        self._events: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        self._at = 0
 
-    def born(self, tenant: str, state: State) -> None:
+    def born(self, tenant: str, state: State, task_id: str, at: int) -> None:
+        """A task was made."""
         self._by_key[tenant, int(state)] += 1
+        self._tell(tenant, (task_id, UNBORN, int(state), at, 0))
 
-    def moved(self, tenant: str, before: int, after: int) -> None:
+    def moved(self, tenant: str, before: int, after: int, task_id: str, at: int, attempt: int | None) -> None:
+        """A task has another state; `PURGED`, if it was removed."""
         self._by_key[tenant, before] -= 1
         self._by_key[tenant, after] += 1
+        self._tell(tenant, (task_id, int(before), int(after), at, attempt))
+
+    def forgotten(self, tenant: str, state: int) -> None:
+        """A task that ended long ago was removed, which is nobody's news."""
+        self._by_key[tenant, state] -= 1
+        self._by_key[tenant, PURGED] += 1
+
+    def _tell(self, tenant: str, item: tuple[Any, ...]) -> None:
+        self._events[tenant].append(item)
+        self._at = item[3]
 
     async def write(self, tx: Transaction) -> None:
-        """Add them to the table; rows in order of their key, so that writers never wait in a circle."""
+        """Add them to the tables; rows in order of their key, so that writers never wait in a circle.
+
+        What is written is forgotten: where other changes follow that are told by themselves, this is called before.
+        """
         rows = [[tenant, state, n] for (tenant, state), n in sorted(self._by_key.items()) if n]
         if rows:
             await tx.run("counts_add", rows=rows)
+        await events.record(tx, self._events, self._at)
+        self._by_key.clear()
+        self._events.clear()
 
 
 async def read(tx: Transaction, tenant: str | None) -> list[Count]:

@@ -1,6 +1,6 @@
 """What is old enough to go, removed in small batches so that nobody waits behind it."""
 
-from tasktick.store import names, schedules, tasks
+from tasktick.store import events, names, schedules, tasks
 from tasktick.store.protocol import Transaction
 from tasktick.store.rows import Finished
 
@@ -16,6 +16,11 @@ async def remove_finished(tx: Transaction, before: int, limit: int) -> int:
 async def remove_names(tx: Transaction, now: int, limit: int) -> int:
     """Remove some idempotency keys whose window has closed; how many."""
     return await names.purge(tx, now, limit)
+
+
+async def remove_events(tx: Transaction, before: int, events_max: int, limit: int) -> bool:
+    """Remove some events that are older than this, or more than so many; whether there are more of them."""
+    return await events.purge(tx, before, events_max, limit)
 
 
 async def remove_ledger(tx: Transaction, before: int, limit: int) -> int:

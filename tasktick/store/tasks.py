@@ -84,7 +84,7 @@ async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> N
     await tx.run("task_detail_insert", rows=[_detail_row(task.detail) for task in fresh])
     deltas = Deltas()
     for task in fresh:
-        deltas.born(task.state.tenant, task.state.state)
+        deltas.born(task.state.tenant, task.state.state, task.state.id, task.detail.created_at)
     await deltas.write(tx)
 
 
@@ -228,7 +228,8 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
     deltas = Deltas()
     for one in ordered:
         if one.before.state != one.after.state:
-            deltas.moved(one.after.tenant, one.before.state, one.after.state)
+            row = one.after
+            deltas.moved(row.tenant, one.before.state, row.state, row.id, row.updated_at, row.attempt)
     ended = [one.after for one in ordered if one.after.state in TERMINAL]
     if ended:
         await waiting.let_go(tx, [one.id for one in ended], ended[0].updated_at, deltas)
@@ -301,15 +302,21 @@ async def latest_payloads(tx: Transaction, ids: list[str]) -> list[StoredPayload
     return await tx.rows("payload_latest", StoredPayload, ids=ids)
 
 
-async def delete(tx: Transaction, rows: list[tuple[str, str, int]]) -> None:
-    """Remove tasks (id, tenant, state, as read here) and all that hangs on them; the counts keep how many were."""
+async def delete(tx: Transaction, rows: list[tuple[str, str, int]], *, at: int | None = None) -> None:
+    """Remove tasks (id, tenant, state, as read here) and all that hangs on them; the counts keep how many were.
+
+    With a time, somebody has asked for it and others are told; what was kept long enough goes in silence.
+    """
     ids = [task_id for task_id, _, _ in rows]
     await tx.run("names_free", kind=names.TASK, ids=ids)
     removed = await tx.run("task_delete", ids=ids)
     assert removed == len(rows), "they were read in this very transaction"
     deltas = Deltas()
-    for _, tenant, state in rows:
-        deltas.moved(tenant, state, PURGED)
+    for task_id, tenant, state in rows:
+        if at is None:
+            deltas.forgotten(tenant, state)
+        else:
+            deltas.moved(tenant, state, PURGED, task_id, at, None)
     await deltas.write(tx)
 
 

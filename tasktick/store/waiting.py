@@ -28,6 +28,6 @@ async def let_go(tx: Transaction, ended: Sequence[str], now: int, deltas: Deltas
         state = after(Event.UNBLOCK, State.BLOCKED)
         await tx.run("waiters_go", ids=[one.due.id for one in waiters], now=now, state=int(state))
         for one in waiters:
-            deltas.moved(one.due.tenant, State.BLOCKED, state)
+            deltas.moved(one.due.tenant, State.BLOCKED, state, one.due.id, now, 0)
     await tx.run("waiters_line_free", ids=ended)
     return {one.holder_id: one.due for one in waiters}

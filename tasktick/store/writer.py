@@ -61,6 +61,8 @@ class SqliteWriter:
         self._closing = False
         self._broken: StoreError | None = None
         self.commits = 0
+        # Called after each commit: a hint for whoever follows what is written.
+        self.committed: Callable[[], None] = _nobody
         # The last write found no room on the disk; the next one that does says so.
         self.full = False
         self._rows_in_log = 0
@@ -186,6 +188,7 @@ class SqliteWriter:
             self._rows_in_log += sum(job.rows for job in jobs)
             self._chars_in_log += chars
             self._settle([job for group in groups for job in group], outcomes)
+            self.committed()
 
     async def _halve(self, jobs: list[Job], error: Exception) -> None:
         if len(jobs) > 1:
@@ -268,6 +271,10 @@ def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> 
             outcomes.append(results[at : at + len(job.items)])
             at += len(job.items)
     return outcomes, tx.bound_chars, raw.total_changes - changes_before
+
+
+def _nobody() -> None:
+    return
 
 
 def _checkpoint(raw: RawConnection) -> None:

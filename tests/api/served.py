@@ -17,14 +17,17 @@ from tasktick.access import keys
 from tasktick.access.key_use import KeyUse
 from tasktick.access.roles import Role
 from tasktick.access.vault import Vault
+from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
+from tasktick.clock import SystemClock
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Plan, Recorder
 from tasktick.model.state import State
 from tasktick.model.task import TaskState
 from tasktick.scheduler.book import Moment
+from tasktick.service import Services
 from tasktick.settings import Config, ServerConfig
 from tasktick.store import secrets as stored
 from tasktick.store.protocol import Database
@@ -105,6 +108,7 @@ class Served:
         self.signing_changed: list[str] = []
         self.vault = Vault(bytes(32))
         self.key_use = KeyUse(world.database)
+        self.feed = EventFeed(HeldClock(world), world.database, config.server)
         self.key = ""
         self.ports = Ports(
             database=world.database,
@@ -112,6 +116,7 @@ class Served:
             ids=IdMaker(Random(3)),
             config=config,
             vault=self.vault,
+            feed=self.feed,
             policy=AddressPolicy,
             deciding=self.deciding,
             planned=self.planned.extend,
@@ -238,12 +243,17 @@ async def serving(folder: Path, **server: Any) -> AsyncIterator[Served]:
         await world.start()
         served = Served(world, session, config_of(**server))
         served.key = await served.add_key()
+        database.writer.committed = served.feed.committed
+        services = Services(SystemClock())
+        services.run_loop(served.feed)
+        services.on_stop("api", lambda: served.server.stop(grace_ms=1_000))
+        services.on_stop("event_streams", served.feed.close)
         await served.server.start(door())
         try:
             yield served
             await world.check_counts()
         finally:
-            await served.server.stop(grace_ms=1_000)
+            await services.stop()
 
 
 def problem_of(raw: bytes) -> tuple[int, Any]:

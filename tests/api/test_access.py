@@ -19,6 +19,8 @@ ASKS: list[tuple[str, str, Role]] = [
     ("POST", "/v1/tasks/key:x/retry", Role.MANAGER),
     ("GET", "/v1/tasks", Role.VIEWER),
     ("GET", "/v1/stats", Role.VIEWER),
+    # Whoever may is told that this is none: a stream would not end.
+    ("GET", "/v1/events?after=none", Role.VIEWER),
     ("GET", "/v1/dlq", Role.VIEWER),
     ("POST", "/v1/tasks", Role.SUBMITTER),
     ("POST", "/v1/tasks/batch", Role.SUBMITTER),

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from tests.chaos import told
 from tests.chaos.history import ApiDump, AttemptLine, DeadLetterLine, SqlDump, TaskLine, now_ms
 
 # The numbers on disk, written out once more: a checker that imports what it checks believes it.
@@ -69,6 +70,7 @@ def by_sql(connection: sqlite3.Connection) -> SqlDump:
     """Every table, and what SQLite and the tables themselves say of their soundness."""
     troubles = [row[0] for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     troubles += [f"a stray row: {row[0]}" for row in connection.execute(STRAYS)]
+    troubles += [f"a wrong event: {one}" for one in told.troubles(connection)]
     return SqlDump(
         at=now_ms(),
         tasks=[_task(row) for row in connection.execute(TASKS)],

@@ -28,7 +28,7 @@ def test_a_sound_store(path: Path, full: bool) -> None:
     report = check(path, full=full)
     assert report.ok
     assert not _broken(report)
-    assert len(report.checks) == 13
+    assert len(report.checks) == 17
 
 
 def test_it_reads_beside_a_writer_and_changes_nothing(path: Path) -> None:
@@ -62,6 +62,8 @@ def test_it_reads_beside_a_writer_and_changes_nothing(path: Path) -> None:
         ("orphans", "UPDATE attempts SET task_id = 'nobody' WHERE task_id = '{dead}'", "such as nobody"),
         ("keys", "UPDATE names SET object_id = '{cancelled}'", "such as invoice-1"),
         ("states", "UPDATE tasks SET state = 9 WHERE id = '{waiting}'", "such as {waiting}"),
+        ("events", "UPDATE events SET items = '{{' WHERE sequence = 2", "such as 2"),
+        ("events", "UPDATE events SET upto = 0 WHERE sequence = 3", "such as 3"),
         ("partitions", "DELETE FROM leases WHERE partition_id = 3", "1 missing"),
         ("structure", "DROP INDEX tasks_waiting", "index tasks_waiting"),
         ("schema", "UPDATE schema_history SET checksum = 'x'", "was changed after it was released"),

@@ -28,6 +28,7 @@ from tasktick.store import due, leases, retention
 from tasktick.store.counts import PURGED
 from tasktick.store.sqlite import step
 from tasktick.store.tasks import Create, states
+from tests.store import told
 from tests.store.drivers import InlineDatabase
 from tests.store.world import EARLY_MS, MARGIN_MS, NODE, START_DELAY_MS, TENANT, TIMEOUT_MS, World
 
@@ -78,6 +79,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         self.purged = 0
 
     def teardown(self) -> None:
+        assert step(self.database.read(told.faults)) == []
         self.database.raw.close()
 
     def live(self, claimed: Claimed) -> Task | None:

@@ -35,6 +35,7 @@ from tests.sim.world import (
     quick_folder,
     unsealed,
 )
+from tests.store import told
 
 LIVES_MAX = 5
 CONVERGE_SECONDS = 900.0
@@ -254,6 +255,7 @@ class Play:
         ]
         if await read(lambda tx: _live_counts(tx)) != await read(counts.actual):
             faults.append("the counts are not what the table holds")
+        faults += await read(told.faults)
         hits: dict[str, list[Hit]] = defaultdict(list)
         for hit in self.receivers.hits:
             hits[hit.task_id].append(hit)

@@ -19,6 +19,7 @@ from tasktick.store.claims import ClaimRequest, Ended
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Database, Lane
 from tasktick.store.tasks import CREATE, Create
+from tests.store import told
 
 NOW = 1_800_000_000_000
 HOUR_MS = 3_600_000
@@ -190,8 +191,9 @@ class World:
         return {(row.tenant, row.state): row.tasks for row in await self.database.read(counts.actual)}
 
     async def check_counts(self) -> None:
-        """Counts are equal to rows, and nothing is counted below zero."""
+        """Counts are equal to rows, nothing is counted below zero, and events tell of nothing else."""
         kept = await self.counted()
         assert min(kept.values(), default=0) >= 0
         live = {name: number for name, number in kept.items() if name[1] != counts.PURGED}
         assert live == await self.rows_by_state()
+        assert await self.database.read(told.faults) == []

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tasktick import __version__
-from tasktick.api import answers, problems, schedule_answers, schemas
+from tasktick.api import answers, event_frames, events, problems, schedule_answers, schemas
 from tasktick.api.description import examples, parameters
 from tasktick.api.routing import NDJSON, Route
 
@@ -19,6 +19,10 @@ Tasks that call HTTP targets at a time, kept on disk. Whatever is GET can be ask
 A 2xx to a write means that it is on disk. What is refused is a problem (RFC 9457) with a stable `code`.
 Fields may be added to answers; a field that a request should not have is refused.
 """
+STREAM = (
+    "Server-sent events without end. Each has its type as `event`, an `id` to go on from, and as `data` a TaskEvent "
+    "as JSON. `gap` says that events which should come next are not kept any more."
+)
 # A request to anything may get these: it cannot be read, comes too slowly or too often, or fails here.
 ANYWHERE = frozenset({400, 408, 429, 431, 500, 503})
 WITH_KEY = frozenset({401, 403, 406, 422})
@@ -86,6 +90,7 @@ TAGS = {
     "secrets": "What signs the requests to receivers.",
     "keys": "What opens this API.",
     "tenants": "Who shares this server, and what each may have.",
+    "events": "What happens, as it happens.",
     "stats": "Figures.",
     "operation": "Without a key: health, metrics, this description.",
 }
@@ -184,7 +189,12 @@ def _answer_of(route: Route) -> Document:
     if route.answer in (str, dict):
         return {"schema": {"type": "string" if route.answer is str else "object"}}
     name = route.answer.__name__
-    return {"schema": {"$ref": SCHEMA_PATH.format(name=name)}, **_examples(name)}
+    reference = {"$ref": SCHEMA_PATH.format(name=name)}
+    if route.answer_media_type == events.MEDIA_TYPE:
+        # A stream is no document of this model: each of its events has one as its data.
+        schema = {"type": "string", "description": STREAM, "x-event-data": reference}
+        return {"schema": schema, "example": examples.STREAM}
+    return {"schema": reference, **_examples(name)}
 
 
 def _problems() -> Document:
@@ -228,6 +238,6 @@ def _schemas(routes: Iterable[Route]) -> Document:
 def _opened(name: str, schema: Document) -> Document:
     """A schema as it is shown: an answer may have fields that a client does not know yet."""
     opened = dict(schema)
-    if hasattr(answers, name) or hasattr(schedule_answers, name):
+    if any(hasattr(models, name) for models in (answers, schedule_answers, event_frames)):
         opened.pop("additionalProperties", None)
     return opened

@@ -1,5 +1,6 @@
 """Examples by model; tests read each into its model. Pure."""
 
+import json
 from typing import Any
 
 TARGET: dict[str, Any] = {
@@ -40,6 +41,17 @@ PROBLEM: dict[str, Any] = {
     "request_id": "req_019b2f0e7a4c7d1e8f3a5b6c7d8e9f00",
     "errors": [{"pointer": "/priority", "detail": "This must be from 0 to 9."}],
 }
+
+EVENT: dict[str, Any] = {
+    "type": "task.succeeded",
+    "id": "tsk_019b2f0e7a4c7d1e8f3a5b6c7d8e9f00",
+    "tenant": "default",
+    "before": "running",
+    "state": "succeeded",
+    "attempt": 1,
+    "at": "2030-12-01T08:00:00.123Z",
+}
+STREAM = f"event: task.succeeded\nid: 123-4\ndata: {json.dumps(EVENT, separators=(',', ':'))}\n\n"
 
 EXAMPLES: dict[str, Any] = {
     "TaskRequest": TASK,

@@ -5,6 +5,8 @@ from typing import Any, get_args
 
 from tasktick.api import filters, paging
 from tasktick.api.answers import StateWord
+from tasktick.api.event_frames import TYPES
+from tasktick.api.events import MEDIA_TYPE as EVENT_STREAM
 from tasktick.api.idempotency import HEADER as IDEMPOTENCY_KEY
 from tasktick.api.routing import Route
 from tasktick.api.schemas import TENANT_PATTERN
@@ -68,7 +70,19 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
     ),
     "paused": (FLAG, "Those that are paused, or the others"),
     "revoked": (FLAG | {"default": False}, "Those that were revoked, or the others"),
+    "after": (
+        TEXT | {"pattern": r"^\d{1,15}-\d{1,9}$", "examples": ["123-4"]},
+        "Begin behind the event with this id, without one now; Last-Event-ID wins over it",
+    ),
     "reveal": (FLAG, "Show the secrets whole; it takes an operator's key"),
+}
+
+# Where a word means something else than elsewhere.
+QUERY_OF: Mapping[tuple[str, str], tuple[Schema, str]] = {
+    ("/v1/events", "type"): (
+        {"type": "array", "items": {"type": "string", "enum": list(TYPES)}},
+        "Only events of these types, and `gap`",
+    ),
 }
 
 # Component: (header, schema, what it does).
@@ -93,6 +107,11 @@ HEADERS: Mapping[str, tuple[str, Schema, str]] = {
         TEXT | {"examples": ['"3"']},
         "Go on only if the version is this one: an ETag as it was given",
     ),
+    "LastEventId": (
+        "Last-Event-ID",
+        TEXT | {"pattern": r"^\d{1,15}-\d{1,9}$"},
+        "The id of the last event that was read: what came since is sent first",
+    ),
     "Traceparent": (
         "traceparent",
         TEXT,
@@ -112,7 +131,7 @@ def components() -> dict[str, Any]:
 def of(route: Route) -> list[dict[str, Any]]:
     """Every parameter that a route takes."""
     found = [_in_path(part[1:-1], route) for part in route.path.split("/") if part.startswith("{")]
-    found += [_in_query(name) for name in QUERY if name in route.query]
+    found += [_in_query(name, route) for name in QUERY if name in route.query]
     if unknown := route.query - QUERY.keys():
         raise ValueError(f"{route.method} {route.path} takes parameters that are not described: {unknown}")
     return found + [{"$ref": f"#/components/parameters/{name}"} for name in _headers_of(route)]
@@ -128,6 +147,8 @@ def _headers_of(route: Route) -> list[str]:
         names.append("IfMatch")
     if route.makes_work:
         names.append("Traceparent")
+    if route.answer_media_type == EVENT_STREAM:
+        names.append("LastEventId")
     return names
 
 
@@ -136,8 +157,8 @@ def takes_idempotency_key(route: Route) -> bool:
     return route.method == "POST" and route.writes
 
 
-def _in_query(name: str) -> dict[str, Any]:
-    schema, text = QUERY[name]
+def _in_query(name: str, route: Route) -> dict[str, Any]:
+    schema, text = QUERY_OF.get((route.path, name), QUERY[name])
     shown: dict[str, Any] = {"name": name, "in": "query", "description": f"{text}.", "schema": schema}
     return shown | {"style": "form", "explode": True} if schema["type"] == "array" else shown
 

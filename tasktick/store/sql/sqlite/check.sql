@@ -62,6 +62,11 @@ WHERE n.kind = 'task' AND NOT EXISTS (
 SELECT json_array(json_array(abs(count(*) - :partitions), NULL)) FROM leases
 WHERE partition_id >= 0 AND partition_id < :partitions;
 
+-- name: check_events
+SELECT json_array(json_array(count(*), CAST(min(e.sequence) AS TEXT))) FROM events AS e
+WHERE NOT json_valid(e.items)
+    OR e.upto < (SELECT b.upto FROM events AS b WHERE b.sequence < e.sequence ORDER BY b.sequence DESC LIMIT 1);
+
 -- The fire ahead of a schedule, and the one that waits for another, are there.
 -- name: check_ahead
 SELECT json_array(json_array(count(*), min(s.id))) FROM schedules AS s

@@ -1,0 +1,25 @@
+"""Whether the events of a store, as they lie on disk, add up to what its tasks are."""
+
+import json
+import sqlite3
+
+UNBORN = 0
+
+
+def troubles(connection: sqlite3.Connection) -> list[str]:
+    """Each task's changes follow on one another from its birth, and end in the state that it is in."""
+    wrong: list[str] = []
+    told: dict[str, int] = {}
+    rows = connection.execute("SELECT sequence, items FROM events ORDER BY sequence").fetchall()
+    if [sequence for sequence, _ in rows] != list(range(1, len(rows) + 1)):
+        wrong.append("batches of events are missing")
+    for sequence, items in rows:
+        for task_id, before, after, *_ in (item for tenant in json.loads(items).values() for item in tenant):
+            if told.get(task_id, UNBORN) != before:
+                wrong.append(f"event {sequence}: {task_id} was {told.get(task_id, UNBORN)}, and is told to be {before}")
+            told[task_id] = after
+    there = dict(connection.execute("SELECT id, state FROM tasks").fetchall())
+    wrong += [
+        f"{one} is {state}, and told to be {told.get(one)}" for one, state in there.items() if told.get(one) != state
+    ]
+    return wrong
