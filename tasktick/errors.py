@@ -29,6 +29,12 @@ class StoreError(TaskTickError):
     code = "store_unavailable"
 
 
+class StoreUnavailable(StoreError):
+    """The store cannot be reached, or has no room, for now. Nothing was written; it recovers by itself."""
+
+    code = "store_unavailable"
+
+
 class StoreLocked(StoreError):
     """Another process has the store open."""
 
@@ -47,7 +53,7 @@ class StoreCorrupt(StoreError):
     code = "store_corrupt"
 
 
-class StoreFull(StoreError):
+class StoreFull(StoreUnavailable):
     """The disk has no room. Writes are refused, reads go on, and it recovers when room returns."""
 
     code = "store_full"

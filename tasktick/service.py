@@ -12,9 +12,12 @@ from typing import Any, Protocol
 
 from tasktick import logs
 from tasktick.clock import Clock, wait_for_event
-from tasktick.errors import ServiceCrashed
+from tasktick.errors import ServiceCrashed, StoreUnavailable
 
 log = logs.get("service")
+
+# A store that cannot be reached is no reason to end, nor to ask for it all the time.
+STORE_REST_MS = 500
 
 
 class Loop(Protocol):
@@ -70,7 +73,11 @@ class Services:
     async def _run(self, loop: Loop) -> None:
         while True:
             loop.wake.clear()
-            rest_ms = await loop.step()
+            try:
+                rest_ms = await loop.step()
+            except StoreUnavailable as error:
+                log.warning("service_waits_for_store", service=loop.name, error=str(error))
+                rest_ms = STORE_REST_MS
             if rest_ms > 0 and not loop.wake.is_set():
                 await wait_for_event(loop.wake, self._clock, rest_ms)
             else:  # whoever hints at itself must not keep everybody else from running

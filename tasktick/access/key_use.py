@@ -6,7 +6,7 @@ What was noted since is lost with the process: it tells an operator which keys a
 import asyncio
 
 from tasktick import logs
-from tasktick.errors import StoreFull
+from tasktick.errors import StoreUnavailable
 from tasktick.store import secrets as stored
 from tasktick.store.protocol import Lane, Writer
 
@@ -37,7 +37,7 @@ class KeyUse:
         if used:
             try:
                 await self._writer.write(lambda tx: stored.note_use(tx, used), Lane.UPKEEP)
-            except StoreFull as error:
+            except StoreUnavailable as error:
                 log.warning("key_use_not_written", error=str(error))
             else:
                 written = dict(used)

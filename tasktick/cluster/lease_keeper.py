@@ -106,7 +106,7 @@ class LeaseKeeper:
         asked_ms = self._clock.monotonic_ms()
         too_soon_ms = self._looked_ms + BETWEEN_LOOKS_MS - asked_ms
         if too_soon_ms > 0:
-            return too_soon_ms
+            return max(too_soon_ms, 1.0)
         self._looked_ms = asked_ms
         try:
             return await self._look(asked_ms)

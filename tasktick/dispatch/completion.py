@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from tasktick import logs
 from tasktick.clock import Clock, wait_for_event
 from tasktick.dispatch.flight import Hands
-from tasktick.errors import StoreFull
+from tasktick.errors import StoreUnavailable
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import End
 from tasktick.model.ids import wire
@@ -72,7 +72,7 @@ class Completion:
         self._writing = len(batch)
         try:
             results = await self._writer.write_batch(self._batch, batch)
-        except StoreFull:
+        except StoreUnavailable:
             self._waiting[:0] = batch
             log.warning("completion_waits_for_disk", waiting=len(self._waiting))
             return FULL_REST_MS
@@ -88,7 +88,7 @@ class Completion:
         again: list[Due] = []
         for end, result in zip(batch, results, strict=True):
             claimed = end.claimed
-            if isinstance(result, StoreFull):
+            if isinstance(result, StoreUnavailable):
                 self._waiting.append(end)
                 continue
             self._hands.ended(claimed)

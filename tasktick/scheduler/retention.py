@@ -4,7 +4,7 @@ import asyncio
 
 from tasktick import logs
 from tasktick.clock import Clock
-from tasktick.errors import StoreFull
+from tasktick.errors import StoreUnavailable
 from tasktick.settings import StoreConfig
 from tasktick.store import leases, retention
 from tasktick.store.protocol import Lane, Writer
@@ -52,7 +52,7 @@ class Retention:
             names = await self._writer.write(lambda tx: retention.remove_names(tx, now, rows_max), Lane.UPKEEP)
             fires = await self._writer.write(lambda tx: retention.remove_ledger(tx, before, rows_max), Lane.UPKEEP)
             await self._writer.write(lambda tx: leases.forget_nodes(tx, before), Lane.UPKEEP)
-        except StoreFull:
+        except StoreUnavailable:
             return IDLE_MS
         if finished or names or fires:
             log.debug("retention_removed", tasks=finished, names=names, fires=fires)

@@ -11,7 +11,7 @@ import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock
-from tasktick.errors import StoreFull
+from tasktick.errors import StoreUnavailable
 from tasktick.metrics import Metrics
 from tasktick.model import change
 from tasktick.model.attempt import End, interrupt
@@ -68,7 +68,7 @@ class Sweeper:
         try:
             lost = await self.rescue()
             late = await self.expire()
-        except StoreFull:
+        except StoreUnavailable:
             return self._every_ms
         return 0 if max(lost, late) >= ROWS_MAX else self._every_ms
 

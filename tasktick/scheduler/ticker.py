@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tasktick import logs
 from tasktick.clock import Clock
-from tasktick.errors import StoreFull
+from tasktick.errors import StoreUnavailable
 from tasktick.metrics import Metrics
 from tasktick.model.task import Due
 from tasktick.ready.lane import LaneKey
@@ -108,7 +108,7 @@ class Ticker:
             times = {row.id: self._next_look_at(row, now) for row in rows[at : at + PARK_ROWS]}
             try:
                 await self._writer.write(lambda tx, times=times: due_store.park(tx, times), Lane.UPKEEP)  # type: ignore[misc] # bound defaults
-            except StoreFull:
+            except StoreUnavailable:
                 log.warning("parking_waits_for_disk", tasks=len(rows) - at)
                 return
             self._metrics.events["task_parked"] += len(times)

@@ -18,10 +18,12 @@ class MemoryNetwork:
         self.members: dict[Address, MemoryTransport] = {}
         self.passes: Callable[[Address, Address], bool] = lambda source, to: True
         self.loses_datagrams = False
+        self._opened = 0
 
     def open(self, door: Door, host: str = "127.0.0.1") -> "MemoryTransport":
         """A place for this one."""
-        transport = MemoryTransport(self, door, (host, 20_000 + len(self.members)))
+        transport = MemoryTransport(self, door, (host, 20_000 + self._opened))
+        self._opened += 1
         self.members[transport.address] = transport
         return transport
 
