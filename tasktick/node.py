@@ -163,16 +163,15 @@ class Node:
             missed_rows_max=config.scheduler.missed_rows_max,
         )
 
+    def _beginning(self, ttl_ms: int | None = None) -> Start:
+        """What the store is told of this start."""
+        world = self.world
+        return Start(
+            self.incarnation, self.name, ttl_ms, address=world.address, version=__version__, tzdata=zones.version()
+        )
+
     def _take_seat(self) -> Seat:
         world, cluster = self.world, self._config.cluster
-        start = Start(
-            self.incarnation,
-            self.name,
-            cluster.lease_ttl_ms,
-            address=world.address,
-            version=__version__,
-            tzdata=zones.version(),
-        )
         hears = Hears(
             gained=self._gained,
             due_soon=lambda timers: self.intake.heard(timers),
@@ -181,7 +180,7 @@ class Node:
         return Seat(
             world.clock,
             world.database,
-            start,
+            self._beginning(cluster.lease_ttl_ms),
             self.ownership,
             world.metrics,
             hears,
@@ -196,6 +195,7 @@ class Node:
         metrics = self.world.metrics
         metrics.gauge("timers", "Entries of the wheel.", lambda: len(self.horizon))
         metrics.gauge("ready", "Tasks that are due and wait for their turn.", lambda: len(self.ready))
+        metrics.gauge("partitions_owned", "Partitions that this node owns.", lambda: len(self.ownership.epochs))
         metrics.gauge("in_flight", "Attempts between their claim and their durable end.", lambda: len(self.hands))
 
     async def start(self) -> None:
@@ -227,7 +227,8 @@ class Node:
         """Nobody else can: the lock on the store says so."""
         world, now = self.world, self.world.clock.now_ms()
         world.services.on_stop("leases", self._end_term)
-        await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now))
+        start = self._beginning()
+        await world.database.write(lambda tx: leases.start_node(tx, start, now))
         epochs = await world.database.write(lambda tx: leases.acquire(tx, self.incarnation, now))
         assert len(epochs) == len(ALL_PARTITIONS), "the lock on the store proves that nobody else has a lease"
         self.ownership.reconcile(epochs, now)

@@ -77,7 +77,6 @@ class Seat:
         self._ownership = ownership
         self.keeper = LeaseKeeper(clock, writer, start, ownership, metrics, self, margin_ms=margin_ms)
         self.gossip: Gossip | None = None
-        metrics.gauge("partitions_owned", "Partitions that this node owns now.", lambda: len(ownership.epochs))
         metrics.gauge("gossip_members", "Other nodes that gossip holds as alive.", lambda: len(self._alive()))
 
     async def start(self, services: Services, ring: Ring | None, random: Random) -> None:

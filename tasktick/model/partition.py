@@ -24,7 +24,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """One start of a node, as the database has it. Instants are the database's."""
+    """One start of a node, as the database has it. Instants are the database's. One that leaves is drained too."""
 
     incarnation: str
     name: str
@@ -35,3 +35,4 @@ class NodeRow(msgspec.Struct, frozen=True):
     version: str | None = None
     tzdata: str | None = None
     dead_at: int | None = None
+    leaving: bool = False

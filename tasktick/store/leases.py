@@ -32,10 +32,10 @@ class View(msgspec.Struct, frozen=True):
     leases: list[Lease]
 
 
-async def start_node(tx: Transaction, incarnation: str, name: str, now: int) -> None:
+async def start_node(tx: Transaction, start: Start, now: int) -> None:
     """Record this start; its predecessors on the same locked file are dead."""
-    await tx.run("nodes_prove_dead", incarnation=incarnation, now=now)
-    await join(tx, Start(incarnation, name), now)
+    await tx.run("nodes_prove_dead", incarnation=start.incarnation, now=now)
+    await join(tx, start, now)
 
 
 async def join(tx: Transaction, start: Start, now: int) -> None:

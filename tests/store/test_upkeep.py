@@ -126,7 +126,7 @@ async def test_the_dead_are_forgotten_when_they_hold_nothing(store: Database) ->
         return await store.write(lambda tx: leases.forget_nodes(tx, world.now + 1))
 
     assert await forget() == 0, "it lives"
-    await store.write(lambda tx: leases.start_node(tx, "b", "node-b", world.now))
+    await store.write(lambda tx: leases.start_node(tx, leases.Start("b", "node-b"), world.now))
     assert await forget() == 0, "it is dead, and still has leases and an attempt"
     await store.write(lambda tx: leases.acquire(tx, "b", 0))
     assert await forget() == 0, "it still has an attempt"

@@ -31,7 +31,8 @@ DELETE FROM nodes WHERE (dead_at < :before OR expires_at < :before)
 SELECT json_group_array(json_object(
     'incarnation', n.incarnation, 'name', n.name, 'expires_at', coalesce(n.expires_at, 4611686018427387904),
     'drained', n.leaving OR EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = n.name), 'started_at', n.started_at,
-    'address', n.address, 'version', n.version, 'tzdata', n.tzdata, 'dead_at', n.dead_at
+    'address', n.address, 'version', n.version, 'tzdata', n.tzdata, 'dead_at', n.dead_at,
+    'leaving', n.leaving
 ))
 FROM nodes AS n
 WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now))
