@@ -342,6 +342,7 @@ def _versions() -> dict[str, str]:
     from importlib import metadata
 
     from tasktick.store.connect import SQLITE_VERSION_TEXT
+    from tasktick.timetable import zones
 
     def installed(package: str) -> str:
         try:
@@ -355,18 +356,5 @@ def _versions() -> dict[str, str]:
         "sqlite": SQLITE_VERSION_TEXT,
         "aiohttp": installed("aiohttp"),
         "uvloop": installed("uvloop"),
-        "tzdata": _zones() or f"{installed('tzdata')} (package)",
+        "tzdata": zones.version(),
     }
-
-
-def _zones() -> str | None:
-    """The version of the system's time zones, which Python uses where they are there."""
-    import zoneinfo
-
-    for folder in map(Path, zoneinfo.TZPATH):
-        try:
-            with (folder / "tzdata.zi").open(encoding="ascii") as file:
-                return f"{file.readline().removeprefix('# version').strip()} (system)"
-        except (OSError, UnicodeDecodeError):
-            continue
-    return None

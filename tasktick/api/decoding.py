@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from types import NoneType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -134,11 +134,18 @@ def _value_faults(hint: Any, value: Any, pointer: str) -> Iterator[Fault]:
     except msgspec.ValidationError as error:
         text = str(error)
         path = re.search(r" - at `\$(.*)`$", text)
+        if text.startswith("Invalid enum value") and not path and (choices := _choices(hint)):
+            text = f"This is one of {', '.join(choices)}"
         yield pointer + _inner_pointer(value, path[1] if path else ""), _sentence(text)
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) is Union or hasattr(hint, "__args__") else (hint,)
+
+
+def _choices(hint: Any) -> list[str]:
+    """The words that may stand here, where only some may."""
+    return [str(word) for one in (hint, *_options(hint)) if get_origin(one) is Literal for word in get_args(one)]
 
 
 def _inner_pointer(value: Any, path: str) -> str:

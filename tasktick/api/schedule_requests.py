@@ -33,6 +33,7 @@ from tasktick.errors import Refused
 from tasktick.model.schedule import CATCH_UP_MAX, CatchUp, FireTemplate, Overlap, Rule, Schedule
 from tasktick.model.task import DEFAULT_PRIORITY, DEFAULT_QUEUE, DEFAULT_SLA_MS, Payload
 from tasktick.timetable.fires import cursor_at
+from tasktick.timetable.interval import EVERY_MIN_MS
 from tasktick.timetable.local import instant_of
 from tasktick.timetable.rule import check
 
@@ -142,7 +143,7 @@ def _every(faults: Faults, value: Duration | None) -> int | None:
         return None if value is None else duration_ms(value)
     except ValueError as error:
         faults.add("/every", str(error))
-        return None
+        return EVERY_MIN_MS  # one that is right, so that no other fault follows from it
 
 
 def _instant(faults: Faults, pointer: str, value: Instant | None, timezone: str) -> int | None:

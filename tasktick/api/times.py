@@ -33,7 +33,9 @@ _ISO = re.compile(
 _ISO_UNITS_MS: tuple[int, ...] = (7 * 86_400_000, 86_400_000, 3_600_000, 60_000, 1_000)
 
 INSTANT_HELP = "An instant is RFC 3339 with an offset, such as 2026-12-01T09:00:00+01:00, or Unix seconds."
-DURATION_HELP = 'A duration is a number of seconds, or text such as "90s", "1h30m", "500ms", "2d" or "PT90S".'
+DURATION_HELP = (
+    'A duration is a number of seconds, or text with units, such as "90s", "1h30m", "500ms", "2d" or "PT90S".'
+)
 
 
 def instant_ms(value: Instant) -> int:

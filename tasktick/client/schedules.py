@@ -48,9 +48,9 @@ def delete(name: str) -> Request:
     return core.delete("schedules", name)
 
 
-def upcoming(name: str, count: int) -> Request:
-    """When a schedule fires next."""
-    return core.get("schedules", name, "upcoming", query={"count": count})
+def upcoming(name: str, count: int, after: str | None = None) -> Request:
+    """When a schedule fires next, after this instant or after now."""
+    return core.get("schedules", name, "upcoming", query={"count": count, "from": after})
 
 
 def fires(name: str, filters: Filters | None = None) -> Request:

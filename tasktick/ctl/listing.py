@@ -54,7 +54,7 @@ def paging(command: Command) -> Command:
             "--limit", type=click.IntRange(1, LIMIT_MAX), help=f"How many a page.  [default: {LIMIT_DEFAULT}]"
         ),
         click.option("--cursor", metavar="TEXT", help="Go on from the page that named this."),
-        click.option("--all", "every", is_flag=True, help="Every page; with -o json, one a line."),
+        click.option("--all", "every", is_flag=True, help="Every page; with -o json, each page is a line."),
     )
     for flag in reversed(flags):
         command = flag(command)

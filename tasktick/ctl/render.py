@@ -212,7 +212,7 @@ def problem(refusal: Problem, about: str | None = None) -> None:
     prefix = f"{clean(about)}: " if about else ""
     say(f"Error: {prefix}{clean(said)} ({clean(refusal.code)})")
     for fault in faults:
-        say(f"  {clean(fault.pointer)}: {clean(fault.detail)}")
+        say(f"  {clean(fault.pointer)}: {clean(fault.detail)}" if fault.pointer else f"  {clean(fault.detail)}")
     if refusal.retry_after:
         say(f"  Try again in {clean(refusal.retry_after)} s.")
     if refusal.request_id:

@@ -20,6 +20,7 @@ AHEAD = 5
 BACK = 5
 NAME = click.argument("name", metavar="ID")
 NAMES = click.argument("names", metavar="ID...", nargs=-1, required=True)
+AFTER = click.option("--from", "after", metavar="TIME", help="Show what comes after this instant.  [default: now]")
 COUNT = click.option("--count", type=click.IntRange(1, 1_000), default=10, show_default=True, help="How many fires.")
 
 
@@ -126,7 +127,7 @@ def show(name: str) -> None:
 def _show_fires(answer: Answer, title: str | None = None) -> None:
     found = (answer.json() or {}).get("fires") or []
     if not found:
-        render.say("Nothing is to come.")
+        render.say("Nothing is to come: it is paused until it is resumed, or it has ended.")
         return
     if title is not None:
         render.heading(title)
@@ -136,9 +137,10 @@ def _show_fires(answer: Answer, title: str | None = None) -> None:
 
 @group.command()
 @NAME
+@AFTER
 @COUNT
 @server_options
-def upcoming(name: str, count: int) -> None:
+def upcoming(name: str, after: str | None, count: int) -> None:
     """Show when a schedule fires next.
 
     \b
@@ -147,7 +149,7 @@ def upcoming(name: str, count: int) -> None:
       tasktick ctl schedule next key:daily --count 30 -o json
     """
     connected = session()
-    answer = connected.send(schedules.upcoming(name, count))
+    answer = connected.send(schedules.upcoming(name, count, after))
     if connected.as_json:
         render.document(answer)
     else:
@@ -159,7 +161,7 @@ group.add_command(alias(upcoming, "next"))
 
 @group.command("preview")
 @schedule_options.timing
-@click.option("--from", "after", metavar="TIME", help="Show what comes after this instant.  [default: now]")
+@AFTER
 @COUNT
 @server_options
 def preview(after: str | None, count: int, **given: Any) -> None:

@@ -213,25 +213,31 @@ def without_ahead(schedule: Schedule) -> Schedule:
 
 def take_back(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder) -> Plan:
     """The schedule with nothing ahead of it: a fire that has begun is decided by that, another was never there."""
-    ahead = tasks.get(schedule.next_id or "")
     seen = tuple(tasks.values())
-    if ahead is None or not is_started(ahead):
-        withdrawn = () if ahead is None else (ahead,)
-        return Plan(schedule, without_ahead(schedule), seen, withdrawn=withdrawn)
-    after, row = decide_started(schedule, ahead, by)
-    return Plan(schedule, without_ahead(after), seen, changes=freed(ahead, by.now), ledger=(row,))
+    if schedule.next_id is None:
+        return Plan(schedule, without_ahead(schedule), seen)
+    ahead = tasks.get(schedule.next_id)
+    if ahead is not None and not is_started(ahead):
+        return Plan(schedule, without_ahead(schedule), seen, withdrawn=(ahead,))
+    after, row = decide_started(schedule, tasks, by)
+    changes = () if ahead is None else freed(ahead, by.now)
+    return Plan(schedule, without_ahead(after), seen, changes=changes, ledger=(row,))
 
 
 def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder, reason: str) -> Plan:
-    """The same, and whoever waits for the fire before it does not run after all: the ledger says why."""
+    """The same, and whoever waits for the fire before it does not run after all: the ledger says why.
+
+    The fire that it waited for is the one that the next must not overlap.
+    """
     plan = take_back(schedule, tasks, by)
     waiting = tasks.get(schedule.buffered_id or "")
     after = msgspec.structs.replace(plan.after, buffered_id=None, holder_id=None)
     if waiting is None or waiting.state is not State.BLOCKED:
         return msgspec.structs.replace(plan, after=after)
+    last_id = schedule.holder_id if after.last_id == waiting.id else after.last_id
     return msgspec.structs.replace(
         plan,
-        after=msgspec.structs.replace(after, fired=after.fired - 1, skipped=after.skipped + 1),
+        after=msgspec.structs.replace(after, last_id=last_id, fired=after.fired - 1, skipped=after.skipped + 1),
         changes=(*plan.changes, hold_back(waiting, by.now, reason)),
         amended=(Amendment(schedule.id, waiting.run_at, "skipped", reason),),
     )
@@ -260,11 +266,15 @@ def freed(ahead: TaskState, now: int) -> tuple[Change, ...]:
     return (let_run(ahead, now),) if is_held else ()
 
 
-def decide_started(schedule: Schedule, ahead: TaskState | None, by: Recorder) -> tuple[Schedule, LedgerRow]:
-    """The schedule, and the ledger's row, once its fire ahead is known to have begun. One that is gone had ended."""
+def decide_started(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder) -> tuple[Schedule, LedgerRow]:
+    """The schedule, and the ledger's row, once its fire ahead is known to have begun. One that is gone had ended.
+
+    One that is held or was moved by hand is not in the way of the next: the one before it is, if that is on its way.
+    """
     assert schedule.next_id is not None
     assert schedule.next_at is not None
     assert schedule.next_local_ms is not None
+    ahead, last = tasks.get(schedule.next_id), tasks.get(schedule.last_id or "")
     outcome, reason = ("run", None) if ahead is None else outcome_of_started(ahead)
     row = LedgerRow(
         schedule_id=schedule.id,
@@ -281,11 +291,12 @@ def decide_started(schedule: Schedule, ahead: TaskState | None, by: Recorder) ->
         collapsed=schedule.next_collapsed or 1,
     )
     ran = outcome == "run"
+    is_next = ran and (is_busy(ahead, by.now) or not is_busy(last, by.now))
     after = msgspec.structs.replace(
         schedule,
         cursor_at=schedule.next_at,
         cursor_local_ms=schedule.next_local_ms,
-        last_id=schedule.next_id if ran else schedule.last_id,
+        last_id=schedule.next_id if is_next else schedule.last_id,
         last_fire_at=schedule.next_at if ran else schedule.last_fire_at,
         fired=schedule.fired + ran,
         skipped=schedule.skipped + (not ran),

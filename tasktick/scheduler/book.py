@@ -114,11 +114,11 @@ class Book:
 
     def write_down(self, ahead: TaskState | None) -> None:
         """The fire ahead has begun, or was moved by hand: it runs, or ran."""
-        self.schedule, row = decide_started(self.schedule, ahead, self._moment.by)
+        self.schedule, row = decide_started(self.schedule, self._tasks, self._moment.by)
         self._ledger.append(row)
         if ahead is not None:
             self._changes += freed(ahead, self._moment.by.now)
-        self._busy = is_busy(ahead, self._moment.by.now)
+        self._busy = is_busy(self._tasks.get(self.schedule.last_id or ""), self._moment.by.now)
 
     def decide(self, late: Late) -> bool:
         """Let it run, or not, as catch-up and overlap have it; false if the schedule is at its end before it."""
@@ -156,7 +156,8 @@ class Book:
                 reason=reason,
                 task_id=task_id,
                 collapsed=fire.collapsed,
-                missed=late.missed,
+                # Only what runs stands for others.
+                missed=late.missed if outcome == "run" else 0,
                 until_at=late.until_at,
                 times=late.times,
             )

@@ -7,16 +7,16 @@ merely late, nothing is dropped.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock
 from tasktick.cluster.ownership import Ownership
-from tasktick.errors import StoreFull
+from tasktick.errors import StoreError, StoreFull
 from tasktick.metrics import Metrics
-from tasktick.model.ids import IdMaker, wire
+from tasktick.model.ids import IdMaker, partition_of, wire
 from tasktick.model.schedule import Plan, Recorder
 from tasktick.model.state import State
 from tasktick.model.task import due_of
@@ -35,6 +35,8 @@ ROWS_MAX = 1_500
 LOOK_AT_LEAST_MS = 1_000
 FULL_REST_MS = 500
 STALE_REST_MS = 5
+# A schedule that cannot be decided about, which is a fault of ours, is tried again so much later.
+FAILED_REST_MS = 60_000
 # So many plans are made before others of the loop have their turn.
 PLANS_PER_TURN = 16
 
@@ -77,12 +79,15 @@ class Materialiser:
         self._database = database
         self._decider = decider
         self._metrics = metrics
+        self._carry_out = schedules.carry_out_batch(lambda: decider.term)
         self._intake = intake
         self._missed_after_ms = missed_after_ms
         self._missed_rows_max = missed_rows_max
         # Times up to here may have passed unseen.
         self.gap_until = clock.now_ms()
         self._seen_at = self.gap_until
+        # When the look that is under way began, by both clocks.
+        self._look: tuple[int, float] | None = None
 
     async def start(self) -> None:
         """Decide about all that came due before this start: nobody claims a fire that catch-up will drop."""
@@ -93,51 +98,99 @@ class Materialiser:
 
     async def step(self) -> float:
         """Decide about what is due; how long until there is more."""
-        now = self._clock.now_ms()
-        if now - self._seen_at > self._missed_after_ms:
-            self.gap_until = now
-            log.warning("schedules_unseen", for_ms=now - self._seen_at)
+        now = self._notice()
+        self._look = now, self._clock.monotonic_ms()
         partitions = self._decider.ownership.partitions
         try:
             due = await self._database.near.read(lambda tx: schedules.due(tx, now, SCHEDULES_MAX, partitions))
             done = await self._settle(due, now) if due else 0
             upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now, partitions))
+            ended = self._notice()
         except StoreFull:
             return FULL_REST_MS
-        self._seen_at = self._clock.now_ms()
+        finally:
+            self._look = None
+        self._seen_at = ended
         if due:
             return 0 if done else STALE_REST_MS
         if upcoming is None:
             return LOOK_AT_LEAST_MS
-        return min(max(upcoming - self._seen_at, 1), LOOK_AT_LEAST_MS)
+        return min(max(upcoming - ended, 1), LOOK_AT_LEAST_MS)
+
+    def _notice(self) -> int:
+        """The time, after a look at whether times up to now may have passed unseen.
+
+        Nobody has looked for so long, or the clock was set forward; that a look takes long is no such thing. Times
+        that a clock set back brings once more are seen as they come.
+        """
+        now, look = self._clock.now_ms(), self._look
+        self.gap_until = min(self.gap_until, now)
+        began_at, took_ms = self._seen_at, 0.0
+        if look is not None:
+            began_at, took_ms = look[0], self._clock.monotonic_ms() - look[1]
+        unseen_ms = now - began_at - took_ms
+        if unseen_ms > self._missed_after_ms:
+            log.warning("schedules_unseen", for_ms=int(unseen_ms))
+            self.gap_until = self._seen_at = now
+        elif unseen_ms < 0:
+            self._seen_at = min(self._seen_at, now)
+        else:
+            return now
+        if look is not None:
+            self._look = now, self._clock.monotonic_ms()
+        return now
 
     async def _settle(self, due: Sequence[Seen], now: int) -> int:
         """Plan and write, so many rows at once; how many schedules moved on."""
         done, rows = 0, 0
         plans: list[Plan] = []
+        failed: dict[str, Exception] = {}
         for place, seen in enumerate(due):
             if place % PLANS_PER_TURN == PLANS_PER_TURN - 1:
                 await self._clock.sleep_ms(0)
-            plan = settle(seen.schedule, seen.tasks, self.moment(now, int(seen.schedule.id[-2:], 16)))
+            schedule = seen.schedule
+            try:
+                plan = settle(schedule, seen.tasks, self._moment(now, partition_of(schedule.id)))
+            except Exception as error:  # noqa: BLE001 - one schedule at fault must not stop all the others
+                failed[schedule.id] = error
+                continue
             if plan is None:
                 continue
             plans.append(plan)
             rows += plan.rows
             if rows >= ROWS_MAX:
-                done += await self._write(plans)
+                done += await self._write(plans, failed)
                 plans, rows = [], 0
-        return done + await self._write(plans)
+        done += await self._write(plans, failed)
+        if failed:
+            await self._put_off(failed)
+        return done + len(failed)
 
-    async def _write(self, plans: list[Plan]) -> int:
-        if not plans:
-            return 0
-        term = self._decider.term
-        results = await self._database.write(lambda tx: schedules.carry_out(tx, plans, term), Lane.FIRE)
-        fresh = [plan for plan, ok in zip(plans, results, strict=True) if ok]
-        self._metrics.events["materialise_stale"] += len(plans) - len(fresh)
+    async def _write(self, plans: list[Plan], failed: dict[str, Exception]) -> int:
+        """Write plans; how many were not stale. One that cannot be written fails alone."""
+        results = await self._database.write_batch(self._carry_out, plans)
+        fresh: list[Plan] = []
+        for plan, result in zip(plans, results, strict=True):
+            if isinstance(result, StoreError):
+                raise result
+            if isinstance(result, Exception):
+                failed[plan.before.id] = result
+            elif result:
+                fresh.append(plan)
+            else:
+                self._metrics.events["materialise_stale"] += 1
         for plan in fresh:
             self._report(plan)
         return len(fresh)
+
+    async def _put_off(self, failed: Mapping[str, Exception]) -> None:
+        """Look at these later: they are at fault, and must neither hold up the others nor be tried without end."""
+        for schedule_id, error in failed.items():
+            self._metrics.events["materialise_failed"] += 1
+            name = wire("sch", schedule_id)
+            log.error("schedule_not_decided", schedule=name, error=str(error), kind=type(error).__name__)
+        later = self._clock.now_ms() + FAILED_REST_MS
+        await self._database.write(lambda tx: schedules.put_off(tx, sorted(failed), later), Lane.UPKEEP)
 
     def planned(self, plans: Sequence[Plan]) -> None:
         """Others have planned these, and they are committed: what is next may have changed."""
@@ -158,9 +211,14 @@ class Materialiser:
             log.warning("fires_missed", schedule=wire("sch", plan.before.id), times=idle)
 
     def moment(self, now: int, partition: int, ids: IdMaker | None = None) -> Moment:
-        """Now, as a decision sees it; ids of another maker are for who decides in another thread."""
+        """Now, as a decision of somebody else sees it; with ids of another maker, if that is in another thread.
+
+        Whoever decides first after a gap sees it, and that need not be this loop.
+        """
+        self._notice()
+        return self._moment(now, partition, ids)
+
+    def _moment(self, now: int, partition: int, ids: IdMaker | None = None) -> Moment:
         by = self._decider.recorder(now, partition)
-        # Whoever decides first after a gap sees it, and that need not be this loop.
         gap_until = max(self.gap_until, self._decider.ownership.gained_at(partition))
-        gap_until = now if now - self._seen_at > self._missed_after_ms else gap_until
         return Moment(by, ids or self._decider.ids, gap_until, self._missed_after_ms, self._missed_rows_max)

@@ -48,8 +48,8 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
     """Decide about everything that is due, and make the next fire; None if there is nothing to do."""
     now = moment.by.now
     if schedule.paused:
-        over = schedule.paused_until is not None and schedule.paused_until <= now
-        return resume(schedule, tasks, moment) if over else None
+        until = schedule.paused_until
+        return resume(schedule, tasks, moment, until) if until is not None and until <= now else None
     if schedule.next_due_at is None:
         return None
     if schedule.next_due_at > now:  # zone data has changed
@@ -61,7 +61,8 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
         first = first_fire(book.schedule)
     else:
         book.waiting = ahead
-        first = _fire_ahead(schedule)
+        # By other zone data it may be at another time, and a day must not fire by both.
+        first = _fire_ahead(schedule) if schedule.tzdata == moment.by.tzdata else first_fire(schedule)
     backlog = _backlog(book.schedule, first, now)
     if backlog is not None:
         for late in _verdicts(book.schedule, backlog, moment):
@@ -70,11 +71,11 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
     return _with_ahead(book.plan(), moment)
 
 
-def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
-    """Go on from now: the times of the pause were skipped."""
+def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, until: int | None = None) -> Plan:
+    """Go on from now, or from when the pause was to end: its times were skipped, later ones are due."""
     now = moment.by.now
     book = Book(schedule, tasks, moment)
-    backlog = _backlog(schedule, first_fire(schedule), now)
+    backlog = _backlog(schedule, first_fire(schedule), now if until is None else until)
     if backlog is not None:
         for late in none_runs(backlog, moment.missed_rows_max):
             book.enter(late, "skipped", "paused")
@@ -89,7 +90,7 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
     """The schedule as it is wanted, from now on. What is due must have been settled before.
 
     Where its times change, times up to now are the old rule's: the new one begins after them, and never before the
-    last time that is decided.
+    last time that is decided. So does one that was at its end: times that it did not have are not made up for.
     """
     now = moment.by.now
     bounds = (wanted.rule, wanted.start_at, wanted.end_at) != (schedule.rule, schedule.start_at, schedule.end_at)
@@ -106,7 +107,8 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
         updated_at=now,
         tzdata=moment.by.tzdata,
     )
-    if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at):
+    # One that had ended goes on from now: there were no times since.
+    if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at) or first_fire(done) is None:
         cursor = cursor_at(wanted.rule, max(done.cursor_at, now))
         after = msgspec.structs.replace(after, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
     return _with_ahead(msgspec.structs.replace(plan, after=after), moment)

@@ -147,7 +147,6 @@ async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMa
 async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: Deltas) -> dict[str, Due]:
     """What the end of a fire means for its schedule: the next in line goes, failures count, 410 stops it."""
     last = fires[0][0]
-    woken = await waiting.let_go(tx, [one.claimed.id for one, _ in fires], last.now, deltas)
     dead = [one for one, state in fires if state is State.DEAD]
     if dead:
         await schedules.count_failed(tx, Counter(str(one.claimed.schedule_id) for one in dead))
@@ -155,8 +154,9 @@ async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: 
     if gone:
         await deltas.write(tx)  # what the pause does to them is told behind it
         by = Recorder(last.now, gone[0].attempt.node if gone[0].attempt else "", last.claimed.epoch, "")
+        # First: who is in line does not go to a receiver that is gone.
         await schedules.pause_gone(tx, sorted({str(one.claimed.schedule_id) for one in gone}), by)
-    return woken
+    return await waiting.let_go(tx, [one.claimed.id for one, _ in fires], last.now, deltas)
 
 
 def _end_row(one: End, state: State) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ A plan is written whole or not at all: tasks, ledger, cursor and counts in one t
 must still be so, and who materialises must own the partition; a plan that is stale is left out, and made anew.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.schedule import LedgerRow, NewFire, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
 from tasktick.store import names, tasks, tenants
-from tasktick.store.protocol import Transaction, only
+from tasktick.store.protocol import Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
 SCHEDULE = "schedule"
@@ -111,6 +111,15 @@ async def carry_out(tx: Transaction, plans: Sequence[Plan], term: Term | None = 
     return [place not in stale for place in range(len(plans))]
 
 
+def carry_out_batch(term: Callable[[], Term]) -> Batch:
+    """The batch by which an owner writes plans, under its term of that moment: one at fault fails alone."""
+
+    async def operation(tx: Transaction, plans: list[Any]) -> list[Any]:
+        return await carry_out(tx, plans, term())
+
+    return Batch("carry_out", Lane.FIRE, operation)
+
+
 async def _stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
     rows = [
         [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id]
@@ -174,6 +183,11 @@ async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | Non
 async def next_look(tx: Transaction, now: int, partitions: list[str] | None = None) -> int | None:
     """When the next one wants to be looked at."""
     return only(await tx.rows("schedules_next_look", int | None, now=now, partitions=partitions))  # type: ignore[arg-type] # a union as a type
+
+
+async def put_off(tx: Transaction, ids: list[str], until: int) -> None:
+    """Look at these no sooner than that."""
+    await tx.run("schedules_put_off", ids=ids, until=until)
 
 
 async def outdate(tx: Transaction, now: int, tzdata: str) -> int:

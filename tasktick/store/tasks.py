@@ -231,6 +231,9 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
             row = one.after
             deltas.moved(row.tenant, one.before.state, row.state, row.id, row.updated_at, row.attempt)
     ended = [one.after for one in ordered if one.after.state in TERMINAL]
+    in_line = [one.after.id for one in ordered if one.before.state is State.BLOCKED and one.after.state in TERMINAL]
+    if in_line:
+        await waiting.step_out(tx, in_line)
     if ended:
         await waiting.let_go(tx, [one.id for one in ended], ended[0].updated_at, deltas)
     await deltas.write(tx)

@@ -21,6 +21,11 @@ class Waiter(msgspec.Struct, frozen=True, array_like=True):
     due: Due
 
 
+async def step_out(tx: Transaction, ended: Sequence[str]) -> None:
+    """These tasks have ended while they waited: the next fire must not overlap the one that they waited for."""
+    await tx.run("waiters_step_out", ids=ended)
+
+
 async def let_go(tx: Transaction, ended: Sequence[str], now: int, deltas: Deltas) -> dict[str, Due]:
     """These tasks have ended: who waited for them may go now, by the task that was waited for."""
     waiters = await tx.rows("waiters_of", Waiter, ids=ended, now=now)

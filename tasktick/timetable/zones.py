@@ -66,9 +66,16 @@ def names() -> frozenset[str]:
 def zone(name: str) -> tzinfo:
     """The zone of that name, or a refusal."""
     if name not in names():
-        why = f"There is no time zone {name[:64]!r} in the IANA data {version()}; one is called Europe/Berlin."
+        why = f"There is no time zone {name[:64]!r} in the IANA data {version()}; {_advice(name)}"
         raise Refused("validation_failed", why, errors=[(POINTER, why)])
     return zoneinfo.ZoneInfo(name)
+
+
+def _advice(name: str) -> str:
+    """The zone that was meant, if it is one in other letters or without its area; else what names look like."""
+    meant = name[:64].lower().replace(" ", "_")
+    found = sorted(one for one in names() if one.lower() == meant or one.lower().endswith(f"/{meant}"))
+    return f"is it {found[0]}?" if len(found) == 1 else "a name is an area and a place, such as Europe/Berlin, or UTC."
 
 
 def segment(name: str, at: int) -> Segment:

@@ -103,6 +103,8 @@ WRONG: list[tuple[dict[str, Any], str, set[str]]] = [
     ({"every": None, "cron": "0 0 1 1 *", "end_at": "2027-12-01T00:00:00Z"}, "cron_never_fires", {"/end_at"}),
     ({"end_at": "2020-01-01T00:00:00Z"}, "validation_failed", {"/end_at"}),
     ({"every": "50ms"}, "validation_failed", {"/every"}),
+    ({"every": "5"}, "validation_failed", {"/every"}),
+    ({"every": "soon", "anchor": "2026-01-01T00:00:00Z"}, "validation_failed", {"/every"}),
     ({"timezone": "Mars/Olympus"}, "validation_failed", {"/timezone"}),
     ({"timezone": ""}, "validation_failed", {"/timezone"}),
     ({"jitter": "31d"}, "validation_failed", {"/jitter"}),

@@ -12,6 +12,7 @@ from tasktick import __version__
 from tasktick.cli import cli
 from tasktick.store.connect import raw_connection
 from tasktick.store.database import lock_file
+from tasktick.timetable import zones
 from tests.cli.stores import damage, make_store
 
 
@@ -47,6 +48,7 @@ def test_version() -> None:
     lines = dict(line.split(maxsplit=1) for line in run("version").stdout.splitlines())
     assert lines["tasktick"] == __version__
     assert set(lines) == {"tasktick", "python", "sqlite", "aiohttp", "uvloop", "tzdata"}
+    assert lines["tzdata"] == zones.version()
     assert json.loads(run("version", "-o", "json").stdout) == lines
 
 

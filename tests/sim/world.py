@@ -73,12 +73,19 @@ class InlineLink:
 
 
 def open_database(
-    path: Path, life: Life, random: Random, crash: Callable[[BaseException], None]
+    path: Path,
+    life: Life,
+    random: Random,
+    crash: Callable[[BaseException], None],
+    writer: Callable[[RawConnection], InlineLink] | None = None,
 ) -> tuple[SqliteDatabase, Callable[[], None]]:
     """The real store over inline connections; and what closes them behind a dead process."""
     raws = [raw_connection(path, PRAGMAS) for _ in range(3)]
     migrate(raws[0])
-    database = SqliteDatabase(Links(*(InlineLink(raw, life, random) for raw in raws)), crash)
+    links = [InlineLink(raw, life, random) for raw in raws]
+    if writer is not None:
+        links[0] = writer(raws[0])
+    database = SqliteDatabase(Links(*links), crash)
 
     def bury() -> None:
         for raw in raws:

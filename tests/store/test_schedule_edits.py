@@ -4,6 +4,7 @@ import pytest
 
 from tasktick.model.schedule import Rule, pause
 from tasktick.scheduler.plan import edit, resume
+from tasktick.store import retention
 from tests.store.calendar import MINUTE_MS, Calendar, replaced
 from tests.store.world import HOUR_MS, World
 
@@ -59,3 +60,48 @@ async def test_an_edit_of_what_a_put_off_fire_sends_is_sent_by_it(calendar: Cale
     after = await calendar.ahead(name)
     assert ((after.run_at, after.due_at), after.id == ahead.id) == ((ahead.run_at, ahead.due_at), False)
     assert await calendar.outcomes(name) == []
+
+
+@pytest.mark.parametrize("bound", ["max_fires", "end_at"])
+async def test_a_schedule_that_had_ended_goes_on_from_now(calendar: Calendar, bound: str) -> None:
+    begun = calendar.world.now
+    if bound == "max_fires":
+        name = await calendar.create(max_fires=1)
+    else:
+        name = await calendar.create(end_at=begun + MINUTE_MS)
+    await calendar.fire(name)
+    calendar.world.now = begun + HOUR_MS
+    wanted = replaced(await calendar.row(name), max_fires=None, end_at=None)
+
+    await calendar.move(name, lambda seen: edit(seen.schedule, wanted, seen.tasks, calendar.moment()))
+    await calendar.settle()
+
+    assert await calendar.outcomes(name) == ["run"]
+    assert (await calendar.ahead(name)).run_at == begun + HOUR_MS + MINUTE_MS
+
+
+async def test_a_pause_that_was_over_while_nobody_was_there_skips_only_its_own_times(calendar: Calendar) -> None:
+    name = await calendar.create()
+    until = calendar.world.now + 2 * MINUTE_MS
+    await calendar.move(name, lambda seen: pause(seen.schedule, seen.tasks, calendar.moment().by, until, None))
+
+    await calendar.pass_ms(5 * MINUTE_MS, seen=False)
+
+    missed = ["missed(catch_up:latest)"] * 2
+    assert await calendar.outcomes(name) == ["skipped(paused)"] * 2 + missed + ["run"]
+
+
+async def test_a_fire_that_ran_ahead_of_its_time_and_was_forgotten_is_not_run_again(calendar: Calendar) -> None:
+    name = await calendar.create(Rule(every_ms=60 * 24 * HOUR_MS))
+    ahead = await calendar.ahead(name)
+    await calendar.world.act("run", ahead.id)
+    [claimed] = await calendar.world.claim(ahead.id)
+    await calendar.world.finish(claimed)
+    later = calendar.world.now + 1
+    await calendar.world.database.write(lambda tx: retention.remove_finished(tx, later, 100))
+    wanted = replaced(await calendar.row(name), name="another")
+
+    await calendar.move(name, lambda seen: edit(seen.schedule, wanted, seen.tasks, calendar.moment()))
+
+    assert await calendar.outcomes(name) == ["run"]
+    assert (await calendar.ahead(name)).run_at > ahead.run_at

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tasktick.api import paging
 from tasktick.api.decoding import Decoder, check_depth, pointer_of
 from tasktick.api.faults import Faults
-from tasktick.api.schemas import TaskPatch, TaskRequest
+from tasktick.api.schemas import PreviewRequest, TaskPatch, TaskRequest
 from tasktick.errors import Refused
 
 DEPTH = 5
@@ -86,3 +86,16 @@ def test_a_cursor_leads_on(last: str) -> None:
     assert (page.beyond, page.limit) == (last, 50)
     with pytest.raises(Refused, match="another filter"):
         paging.page_of(Faults(), {"state": ["dead"], "cursor": [cursor]}, "tasks", "default")
+
+
+@pytest.mark.parametrize(
+    ("raw", "pointer", "detail"),
+    [
+        (b'{"dst": {"gap": "later"}}', "/dst/gap", "This is one of run_after, skip."),
+        (b'{"catch_up": {"mode": "last"}}', "/catch_up/mode", "This is one of none, latest, earliest, all."),
+    ],
+)
+def test_a_word_that_is_none_of_those_that_may_stand_there(raw: bytes, pointer: str, detail: str) -> None:
+    refused = refusal_of(raw, PreviewRequest)
+    assert refused is not None
+    assert refused.errors == [(pointer, detail)]

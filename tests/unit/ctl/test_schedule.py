@@ -75,7 +75,7 @@ def test_show_of_what_is_paused_or_over(ctl: Ctl, stub: ApiStub) -> None:
         f"paused until {until}, in 2 d 2 h",
         "ended: nothing is to come",
     ]
-    assert "Nothing is to come." in results[0].stderr
+    assert "Nothing is to come:" in results[0].stderr
 
 
 def test_show_as_json_is_what_the_api_said(ctl: Ctl, stub: ApiStub) -> None:
@@ -93,6 +93,12 @@ def test_upcoming(ctl: Ctl, stub: ApiStub, word: str) -> None:
     assert results[0].stdout.splitlines()[0].split() == ["NOMINAL", "LOCAL", "IN", "NOTE"]
     assert results[0].stdout.splitlines()[1].endswith("in 90 min  gap")
     assert results[1].stdout.splitlines()[0].split() == ["NOMINAL", "LOCAL", "EFFECTIVE", "IN", "NOTE"]
+
+
+def test_upcoming_after_an_instant(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told({"fires": [FIRE]}, Date=DATE))
+    ctl("schedule", "upcoming", "key:daily", "--from", "2027-01-01T00:00:00+01:00")
+    assert stub.asked[0].path == "/v1/schedules/key:daily/upcoming?count=10&from=2027-01-01T00:00:00%2B01:00"
 
 
 def test_preview(ctl: Ctl, stub: ApiStub) -> None:

@@ -34,6 +34,22 @@ def test_what_is_not_in_the_list_is_refused_before_any_file_is_opened(
     assert len(caught.value.detail) < 300
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("Berlin", "is it Europe/Berlin?"),
+        ("europe/berlin", "is it Europe/Berlin?"),
+        ("new york", "is it America/New_York?"),
+        ("+01:00", "such as Europe/Berlin, or UTC."),
+        ("louisville", "such as Europe/Berlin, or UTC."),  # there are two
+    ],
+)
+def test_the_refusal_of_a_name_says_which_was_meant_if_there_is_one(name: str, advice: str) -> None:
+    with pytest.raises(Refused) as caught:
+        zones.zone(name)
+    assert caught.value.detail.endswith(advice)
+
+
 def test_every_name_of_the_list_is_a_zone() -> None:
     assert {"UTC", "Europe/Berlin", "Antarctica/Troll", "America/Argentina/Buenos_Aires"} <= zones.names()
     for name in sorted(zones.names())[::10]:

@@ -13,13 +13,14 @@
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
+-- A claim that is given back leaves that as it was.
 -- name: task_claim
 UPDATE tasks SET
     claimed_from = state, state = 4, version = version + 1, updated_at = :now,
     attempt = attempt + 1, fence = max(fence + 1, :now), claim_id = :claim_id,
     node = :node, incarnation = :incarnation, epoch = lease.epoch,
     lease_until = :now + :start_delay_ms + timeout_ms + :margin_ms,
-    picked_at = :now, cancel_requested = 0, decide_by = NULL, after_id = NULL
+    picked_at = :now, cancel_requested = 0
 FROM jsonb_each(:rows) AS row
 JOIN leases AS lease
     ON lease.partition_id = row.value->>1 AND lease.epoch = row.value->>2 AND lease.incarnation = :incarnation
@@ -27,8 +28,11 @@ WHERE tasks.id = row.value->>0
     AND tasks.state IN (2, 5)
     AND (tasks.wake_at <= :now + :early_ms OR tasks.wake_at = row.value->>3)
     AND (tasks.expires_at IS NULL OR tasks.expires_at > :now)
-    AND (tasks.decide_by IS NULL OR tasks.decide_by > :now)
-    AND (tasks.after_id IS NULL OR NOT EXISTS (
+    AND (tasks.decide_by IS NULL OR tasks.decide_by > :now OR tasks.attempt > 0 OR NOT EXISTS (
+        SELECT 1 FROM task_details AS d JOIN schedules AS s ON s.id = d.schedule_id
+        WHERE d.id = tasks.id AND s.next_id = tasks.id
+    ))
+    AND (tasks.after_id IS NULL OR tasks.attempt > 0 OR NOT EXISTS (
         SELECT 1 FROM tasks AS earlier
         WHERE earlier.id = tasks.after_id
             AND (earlier.state IN (1, 4, 5, 7) OR (earlier.state = 2 AND earlier.due_at <= :now + :early_ms))

@@ -100,6 +100,10 @@ SELECT json_array(min(look_at)) FROM schedules WHERE look_at > :now
     -- include: owned
 ;
 
+-- name: schedules_put_off
+UPDATE schedules SET look_at = :until
+WHERE id IN (SELECT value FROM json_each(:ids)) AND look_at < :until;
+
 -- Those whose fire ahead was worked out by other zone data.
 -- name: schedules_outdated
 UPDATE schedules SET look_at = :now WHERE look_at > :now AND paused = 0 AND tzdata <> :tzdata;

@@ -14,3 +14,14 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 1;
 -- name: waiters_line_free
 UPDATE schedules SET buffered_id = NULL, holder_id = NULL
 WHERE holder_id IN (SELECT value FROM json_each(:ids));
+
+-- Who has ended in line is as if it had never stood there: the fire ahead waits for the one before it.
+-- name: waiters_step_out
+UPDATE tasks SET after_id = s.holder_id, version = tasks.version + 1
+FROM json_each(:ids) AS ended
+JOIN task_details AS d ON d.id = ended.value
+JOIN schedules AS s ON s.id = d.schedule_id AND s.buffered_id = d.id
+WHERE tasks.id = s.next_id AND tasks.after_id = s.buffered_id;
+UPDATE schedules SET last_id = iif(last_id = buffered_id, holder_id, last_id), buffered_id = NULL, holder_id = NULL
+WHERE id IN (SELECT schedule_id FROM task_details WHERE id IN (SELECT value FROM json_each(:ids)))
+    AND buffered_id IN (SELECT value FROM json_each(:ids));

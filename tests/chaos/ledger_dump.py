@@ -1,0 +1,104 @@
+"""Reads the books of schedules from a store, by SQL and nobody's code but SQLite's."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Set
+from typing import Any
+
+import msgspec
+
+from tests.chaos.dump import STATES
+from tests.chaos.ledger_story import Book, Edition, Entry, Fire
+
+SCHEDULES = "SELECT id, version, next_id, fired, skipped, missed FROM schedules ORDER BY id"
+ENTRIES = """
+    SELECT schedule_id, nominal_at, outcome, reason, task_id, schedule_version, decided_at, local_ms, collapsed,
+        missed, until_at, times
+    FROM fires ORDER BY schedule_id, nominal_at
+"""
+FIRES = """
+    SELECT d.schedule_id, t.id, t.run_at, t.state, t.attempt, t.picked_at, t.completed_at,
+        (SELECT min(a.picked_at) FROM attempts AS a WHERE a.task_id = t.id)
+    FROM tasks AS t JOIN task_details AS d ON d.id = t.id WHERE d.schedule_id IS NOT NULL ORDER BY t.id
+"""
+
+
+def books(connection: Any, editions: Mapping[str, list[Edition]], triggered: Set[str] = frozenset()) -> list[Book]:
+    """Every schedule that was asked for, as the store has it; versions that nobody asked for are pauses that ended."""
+    entries: dict[str, list[Entry]] = defaultdict(list)
+    for row in connection.execute(ENTRIES):
+        schedule_id, nominal_at, outcome, reason, task_id, version, decided_at, local_ms, *rest = row
+        collapsed, missed, until_at, times = rest
+        entries[schedule_id].append(
+            Entry(
+                nominal_at=nominal_at,
+                outcome=outcome,
+                reason=reason,
+                task_id=task_id,
+                version=version,
+                decided_at=decided_at,
+                local_ms=local_ms,
+                collapsed=collapsed,
+                missed=missed,
+                until_at=until_at,
+                times=times,
+            )
+        )
+    fires: dict[str, list[Fire]] = defaultdict(list)
+    for row in connection.execute(FIRES):
+        fires[row[0]].append(msgspec.structs.replace(_fire(*row[1:]), triggered=row[1] in triggered))
+    rows = {row[0]: row[1:] for row in connection.execute(SCHEDULES)}
+    return [_book(name, found, entries[name], fires[name], rows.get(name)) for name, found in sorted(editions.items())]
+
+
+def _fire(
+    task_id: str,
+    nominal_at: int,
+    state: int,
+    attempts: int,
+    claimed_at: int | None,
+    completed_at: int | None,
+    first_at: int | None,
+) -> Fire:
+    picked_at = first_at if first_at is not None else claimed_at
+    return Fire(
+        task_id=task_id,
+        nominal_at=nominal_at,
+        state=STATES[state],
+        attempts=attempts,
+        picked_at=picked_at if attempts else None,
+        completed_at=completed_at,
+    )
+
+
+def _book(name: str, asked: list[Edition], entries: list[Entry], fires: list[Fire], row: Any) -> Book:
+    if row is None:  # deleted: its counts went with it
+        ran = [sum(one.times for one in entries if one.outcome == word) for word in ("run", "skipped", "missed")]
+        row = (asked[-1].version, None, *ran)
+    version, next_id, fired, skipped, missed = row
+    return Book(
+        schedule_id=name,
+        editions=with_ends_of_pauses(asked, version),
+        entries=entries,
+        fires=fires,
+        next_id=next_id,
+        fired=fired,
+        skipped=skipped,
+        missed=missed,
+    )
+
+
+def with_ends_of_pauses(asked: list[Edition], version: int) -> list[Edition]:
+    """A pause with an end ends by itself, which is one more version."""
+    found: list[Edition] = []
+    for edition in asked:
+        _end_pause(found, edition.version)
+        found.append(edition)
+    _end_pause(found, version + 1)
+    return found
+
+
+def _end_pause(found: list[Edition], before: int) -> None:
+    if found and found[-1].paused_until is not None and found[-1].version == before - 2:
+        last = found[-1]
+        over = {"version": last.version + 1, "at": last.paused_until, "paused": False, "paused_until": None}
+        found.append(msgspec.structs.replace(last, **over))
