@@ -6,8 +6,10 @@ import asyncio
 import hashlib
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tasktick.errors import StoreError
 from tasktick.metrics import Metrics
@@ -140,7 +142,8 @@ class LedgerPlay:
         if not last and "deaths" in self.features:
             self.loop.at_step(self.random.choice((300, 6_000, 40_000)) + self.random.randrange(2_000), _set(death))
         living = self.loop.create_task(self._use(node, last=last))
-        await asyncio.wait({living, death, services.crashed}, return_when=asyncio.FIRST_COMPLETED)
+        ends: set[asyncio.Future[Any]] = {living, death, services.crashed}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         faults = self._end_of(living, services.crashed)
         if last or (living.done() and self.random.random() < 0.5):
             await services.stop()
@@ -280,7 +283,7 @@ class LedgerPlay:
         )
 
 
-def _set(death: "asyncio.Future[None]") -> "object":
+def _set(death: "asyncio.Future[None]") -> Callable[[], None]:
     def call() -> None:
         if not death.done():
             death.set_result(None)
