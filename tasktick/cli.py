@@ -17,11 +17,12 @@ from tasktick.ctl.group import LazyGroup
 from tasktick.errors import ConfigError, TaskTickError
 
 if TYPE_CHECKING:
-    from tasktick.config import Config
+    from tasktick.settings import Config
     from tasktick.store.opening import Place
 
 FAILED = 1
 WRONG_USAGE = 2
+MASK = "***"
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 ONE_PROCESS = "In this version one process has the store for itself"
 
@@ -133,9 +134,9 @@ def store_place(config: "Config", failure: type[Failed] = Misused) -> "Place":
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[default: info]")
 @click.option("--processes", type=click.IntRange(1), hidden=True)
-@click.option("--gossip", hidden=True)
-@click.option("--join", multiple=True, hidden=True)
-def serve(file: Path | None, processes: int | None, gossip: str | None, join: tuple[str, ...], **given: Any) -> None:
+@click.option("--gossip", metavar="HOST:PORT", help="Where other nodes on the same PostgreSQL reach this one.")
+@click.option("--join", metavar="HOST:PORT", multiple=True, help="Where another node gossips; repeatable.")
+def serve(file: Path | None, processes: int | None, **given: Any) -> None:
     """Run TaskTick.
 
     With nothing else said, its data are in ./tasktick-data (the operator's key too, as operator.key) and it
@@ -148,22 +149,19 @@ def serve(file: Path | None, processes: int | None, gossip: str | None, join: tu
       tasktick serve --allow-network 127.0.0.0/8
       tasktick serve --config /etc/tasktick.toml --listen 0.0.0.0:8080 --public
     """
-    _refuse_cluster(processes, gossip, join)
+    _refuse_processes(processes)
     names = {"store_url": "store.url", "data": "store.data", "listen": "server.listen", "public": "server.public"}
     names |= {"allow_networks": "dispatch.allow_networks", "log_format": "log.format", "log_level": "log.level"}
+    names |= {"gossip": "cluster.gossip", "join": "cluster.join"}
     flags = {names.get(name, name): value for name, value in given.items()}
     config = load_config(file, flags)
     store_place(config)
     raise SystemExit(_run(config, lambda: _reread(file, flags)))
 
 
-def _refuse_cluster(processes: int | None, gossip: str | None, join: tuple[str, ...]) -> None:
+def _refuse_processes(processes: int | None) -> None:
     if processes is not None and processes > 1:
         raise Misused(f"--processes {processes}: {ONE_PROCESS}. Leave --processes out.")
-    if gossip is not None:
-        raise Misused(f"--gossip: {ONE_PROCESS}; there is nobody to gossip with. Leave --gossip out.")
-    if join:
-        raise Misused(f"--join: {ONE_PROCESS}; there is no cluster to join. Leave --join out.")
 
 
 def _reread(file: Path | None, flags: dict[str, Any]) -> "Config":
@@ -210,7 +208,7 @@ def check_config(file: Path) -> None:
     Example:
       tasktick check-config /etc/tasktick.toml
     """
-    from tasktick.config import Config
+    from tasktick.settings import Config
     from tasktick.store.postgres_links import PostgresAddress
 
     config = load_config(file, failure=Failed)
@@ -224,13 +222,15 @@ def check_config(file: Path) -> None:
 
 
 def _changed(section: msgspec.Struct, default: msgspec.Struct, prefix: str = "") -> list[tuple[str, Any]]:
+    from tasktick.settings import SECRET
+
     found: list[tuple[str, Any]] = []
     for name in section.__struct_fields__:
         value, usual = getattr(section, name), getattr(default, name)
         if isinstance(value, msgspec.Struct):
             found += _changed(value, usual, f"{prefix}{name}.")
         elif value != usual:
-            found.append((prefix + name, value))
+            found.append((prefix + name, MASK if prefix + name in SECRET else value))
     return found
 
 

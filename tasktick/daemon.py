@@ -33,7 +33,7 @@ from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
 from tasktick.clock import SystemClock
-from tasktick.config import Config, check_listen, host_and_port
+from tasktick.cluster.joining import ring_of
 from tasktick.dispatch import signing
 from tasktick.dispatch.guard import AddressPolicy, classify
 from tasktick.dispatch.webhook import SenderLimits, WebhookSender
@@ -44,6 +44,7 @@ from tasktick.model.task import DEFAULT_TENANT, TaskState
 from tasktick.node import Node, World
 from tasktick.notify import Supervisor, Watchdog, watchdog_ms
 from tasktick.service import Services
+from tasktick.settings import Config, check_listen, host_and_port
 from tasktick.store.opening import OpenStore, open_store
 
 log = logs.get("daemon")
@@ -83,6 +84,12 @@ def bind(config: Config) -> socket.socket:
         ) from error
     door.setblocking(False)
     return door
+
+
+def url_of(door: socket.socket) -> str:
+    """Where clients reach what listens there."""
+    host, port = door.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def address_policy(config: Config, door: socket.socket) -> AddressPolicy:
@@ -278,11 +285,8 @@ class Daemon:
         now = self.clock.now_ms()
         key = await operator_key.adopt_or_make(database, self._data / operator_key.FILE_NAME, self._ids, now)
         if key is None:
-            log.warning(
-                "operator_key_file_missing",
-                file=str(self._data / operator_key.FILE_NAME),
-                advice="the store has an operator's key whose file is elsewhere; put it back for `tasktick ctl`",
-            )
+            advice = "the store has an operator's key whose file is elsewhere; put it back for `tasktick ctl`"
+            log.warning("operator_key_file_missing", file=str(self._data / operator_key.FILE_NAME), advice=advice)
         keys = SigningKeys(database, keeper, self._ids, self.clock, _new_signing_secret, signing.parse_secret)
         await keys.reload(DEFAULT_TENANT)
         self._door = door = bind(config)
@@ -290,7 +294,7 @@ class Daemon:
         self._sender = sender = self._make_sender()
         await sender.start()
         services.on_stop("sender", sender.close)
-        self._node = node = self._make_node(database, sender, keeper, keys)
+        self._node = node = self._make_node(database, sender, keeper, keys, url_of(door))
         key_use = KeyUse(database)
         services.run_loop(key_use)
         feed = self._make_feed(database)
@@ -321,7 +325,7 @@ class Daemon:
 
         def reasons_not_ready() -> list[str]:
             facts = {"draining": self.draining, "loading": not node.loaded, "store_full": database.writer.full}
-            return [reason for reason, holds in facts.items() if holds]
+            return [reason for reason, holds in (facts | {"no_lease": not node.is_trusted}).items() if holds]
 
         return Ports(
             database=database,
@@ -342,6 +346,8 @@ class Daemon:
             overloaded=lambda: database.writer.overloaded,
             metrics_text=self._metrics.render,
             live_stats=node.live_stats,
+            standings=node.standings,
+            rebalance=node.rebalance,
         )
 
     def _make_feed(self, database: OpenStore) -> EventFeed:
@@ -352,8 +358,7 @@ class Daemon:
 
     def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
-        host, port = door.getsockname()[:2]
-        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        url = url_of(door)
         (self._data / ADDRESS_FILE).write_text(f"{url}\n")
         self.services.on_stop("address", self._forget_address)
         log.info("daemon_started", version=__version__, url=url, data=str(self._data), pid=os.getpid())
@@ -369,7 +374,10 @@ class Daemon:
         limits = SenderLimits(connections_max=dispatch.in_flight_max, connect_timeout_ms=dispatch.connect_timeout_ms)
         return WebhookSender(self._policy, self.clock.monotonic_ms, limits)
 
-    def _make_node(self, database: OpenStore, sender: WebhookSender, keeper: vault.Vault, keys: SigningKeys) -> Node:
+    def _make_node(
+        self, database: OpenStore, sender: WebhookSender, keeper: vault.Vault, keys: SigningKeys, url: str
+    ) -> Node:
+        name = self._config.node or socket.gethostname()
         world = World(
             clock=self.clock,
             random=self._random,
@@ -380,8 +388,10 @@ class Daemon:
             signing=keys,
             services=self.services,
             metrics=self._metrics,
+            address=url,
+            ring=ring_of(self._config.cluster, name, keeper.derive("gossip")),
         )
-        return Node(self._config, self._config.node or socket.gethostname(), world)
+        return Node(self._config, name, world)
 
 
 def _new_signing_secret() -> str:

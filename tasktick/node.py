@@ -3,7 +3,7 @@
 The edges (the API, signals, the supervisor) are `daemon`'s; a simulation runs this very class on a clock,
 a store connection and a sender of its own.
 
-Start: incarnation and leases, orphans of dead predecessors, the times that schedules have missed, completion,
+Start: gossip and leases, orphans of dead predecessors, the times that schedules have missed, completion,
 dispatcher, loader, ticker, schedules, sweeper, retention. Stop is the reverse: nothing more is picked up, what is
 in flight gets its grace, every end is written, the leases are given back.
 """
@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from tasktick import logs
+from tasktick import __version__, logs
 from tasktick.clock import Clock
-from tasktick.config import Config
+from tasktick.cluster.ownership import Ownership
+from tasktick.cluster.seat import Hears, Ring, Seat
 from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.deadlines import Deadlines
@@ -26,7 +27,7 @@ from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.model.schedule import Plan
-from tasktick.model.task import TaskState
+from tasktick.model.task import Due, TaskState
 from tasktick.ready.limits import Limits
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.book import Moment
@@ -38,10 +39,12 @@ from tasktick.scheduler.retention import Retention
 from tasktick.scheduler.sweeper import Rescue, Sweeper
 from tasktick.scheduler.ticker import Ticker
 from tasktick.service import Services
+from tasktick.settings import Config
 from tasktick.store import leases
 from tasktick.store.claims import end_batch
+from tasktick.store.leases import Start
 from tasktick.store.protocol import Database
-from tasktick.store.schedules import Term
+from tasktick.timetable import zones
 
 log = logs.get("node")
 
@@ -59,7 +62,7 @@ def host_slots_min(config: Config) -> int:
 
 
 class World(msgspec.Struct, frozen=True):
-    """What a node stands on; a simulation brings its own."""
+    """What a node stands on; a simulation brings its own. `address` and `ring` are for those who share the store."""
 
     clock: Clock
     random: Random
@@ -70,17 +73,19 @@ class World(msgspec.Struct, frozen=True):
     signing: Signing
     services: Services
     metrics: Metrics
+    address: str | None = None
+    ring: Ring | None = None
 
 
 class Node:
-    """One process's share of the work: here, all of it."""
+    """One process's share of the work: all of it, where nobody else can write to the store."""
 
     def __init__(self, config: Config, name: str, world: World) -> None:
         self._config = config
         self.world = world
         self.name = name
         self.incarnation = f"{world.random.getrandbits(64):016x}"
-        self.epochs: dict[int, int] = {}
+        self.ownership = Ownership(self.incarnation, world.clock.monotonic_ms)
         self.hands = Hands()
         scheduler = config.scheduler
         limits = Limits(
@@ -99,6 +104,7 @@ class Node:
         self._end_batch = end_batch(IdMaker(Random(world.random.getrandbits(64))))
         # So do fires that are made where a request is written.
         self._deciding_ids = IdMaker(Random(world.random.getrandbits(64)))
+        self.seat = self._take_seat() if world.database.shared else None
         self._build_loops()
         self._show_gauges()
 
@@ -108,7 +114,14 @@ class Node:
         self.ticker = Ticker(
             clock, self.horizon, self.ready, database.near, database, metrics, lambda: self.dispatcher.wake.set()
         )
-        self.intake = Intake(clock, self.horizon, self.ready, self.ticker.wake.set)
+        self.intake = Intake(
+            clock,
+            self.horizon,
+            self.ready,
+            self.ticker.wake.set,
+            owns=None if self.seat is None else self.ownership.owns,
+            nudge=_no_nudge if self.seat is None else self.seat.nudge,
+        )
         self.loader = Loader(
             clock,
             self.horizon,
@@ -117,6 +130,7 @@ class Node:
             config.scheduler,
             ticker=self.ticker,
             in_hand=self.hands.holds,
+            owned=lambda: self.ownership.partitions,
         )
         self.completion = Completion(clock, database, self._end_batch, self.hands, metrics, retry_due=self.intake.due)
         self.deadlines = Deadlines(clock, world.sender)
@@ -132,11 +146,11 @@ class Node:
             early_ms=config.scheduler.early_ms,
             room_came_up=lambda: self.loader.room_came_up(),
         )
-        identity = Identity(self.name, self.incarnation, self.epochs)
+        identity = Identity(self.name, self.incarnation, self.ownership)
         self.dispatcher = Dispatcher(
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
-        rescue = Rescue(self._end_batch, self.name, world.random, self.hands.ids)
+        rescue = Rescue(self._end_batch, self.name, world.random, self.hands.ids, lambda: self.ownership.partitions)
         self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
         self.retention = Retention(clock, database, config.store)
         self.materialiser = Materialiser(
@@ -149,24 +163,54 @@ class Node:
             missed_rows_max=config.scheduler.missed_rows_max,
         )
 
+    def _beginning(self, ttl_ms: int | None = None) -> Start:
+        """What the store is told of this start."""
+        world = self.world
+        return Start(
+            self.incarnation,
+            self.name,
+            ttl_ms,
+            address=world.address,
+            version=__version__,
+            tzdata=zones.version(),
+            home=world.database.home,
+        )
+
+    def _take_seat(self) -> Seat:
+        world, cluster = self.world, self._config.cluster
+        hears = Hears(
+            gained=self._gained,
+            due_soon=lambda timers: self.intake.heard(timers),
+            look_again=lambda: self.loader.wake.set(),
+        )
+        return Seat(
+            world.clock,
+            world.database,
+            self._beginning(cluster.lease_ttl_ms),
+            self.ownership,
+            world.metrics,
+            hears,
+            margin_ms=cluster.lease_margin_ms,
+            near_ms=self._config.scheduler.near_ms,
+        )
+
     def _decider(self, ids: IdMaker) -> Decider:
-        return Decider(self.name, Term(self.incarnation, self.epochs), ids)
+        return Decider(self.name, self.ownership, ids)
 
     def _show_gauges(self) -> None:
         metrics = self.world.metrics
         metrics.gauge("timers", "Entries of the wheel.", lambda: len(self.horizon))
         metrics.gauge("ready", "Tasks that are due and wait for their turn.", lambda: len(self.ready))
+        metrics.gauge("partitions_owned", "Partitions that this node owns.", lambda: len(self.ownership.epochs))
         metrics.gauge("in_flight", "Attempts between their claim and their durable end.", lambda: len(self.hands))
 
     async def start(self) -> None:
         """Take the leases and begin; returns when the wheel is loaded."""
         world, services = self.world, self.world.services
-        now = world.clock.now_ms()
-        home = world.database.home
-        await world.database.write(lambda tx: leases.start_node(tx, self.incarnation, self.name, now, home))
-        self.epochs.update(await world.database.write(lambda tx: leases.acquire(tx, self.incarnation)))
-        assert len(self.epochs) == len(ALL_PARTITIONS), "the lock on the store proves that nobody else has a lease"
-        services.on_stop("leases", self._give_leases_back)
+        if self.seat is None:
+            await self._own_everything()
+        else:
+            await self.seat.start(services, world.ring, world.random)
         orphans = await self.sweeper.rescue_orphans()
         if orphans:
             log.warning("orphans_rescued", attempts=orphans)
@@ -176,6 +220,7 @@ class Node:
         services.run_loop(self.deadlines)
         services.run_loop(self.dispatcher)
         services.on_stop("drain", self.dispatcher.drain)
+        services.on_stop("hand_over", self._hand_over)
         services.run_loop(self.loader)
         await services.until(self.loader.loaded)
         services.run_loop(self.ticker)
@@ -184,6 +229,23 @@ class Node:
         services.run_loop(self.retention)
         log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))
 
+    async def _own_everything(self) -> None:
+        """Nobody else can: the lock on the store says so."""
+        world, now = self.world, self.world.clock.now_ms()
+        world.services.on_stop("leases", self._end_term)
+        start = self._beginning()
+        await world.database.write(lambda tx: leases.start_node(tx, start, now))
+        epochs = await world.database.write(lambda tx: leases.acquire(tx, self.incarnation, now))
+        assert len(epochs) == len(ALL_PARTITIONS), "the lock on the store proves that nobody else has a lease"
+        self.ownership.reconcile(epochs, now)
+        self.ownership.trust_for_ever()
+
+    def _gained(self, partitions: Sequence[int]) -> None:
+        """These have become this node's: look at all that is in them."""
+        self.loader.gained(partitions)
+        self.sweeper.wake.set()
+        self.materialiser.wake.set()
+
     def reconfigure(self, config: Config) -> None:
         """Take over what may change while it runs."""
         self._config = config
@@ -191,7 +253,13 @@ class Node:
         self.dispatcher.grace_max_ms = config.dispatch.grace_max_ms
         self.retention.reconfigure(config.store)
 
-    async def _give_leases_back(self) -> None:
+    async def _hand_over(self) -> None:
+        """Claim nothing more and let others have the partitions, while what is in flight gets its grace."""
+        self.dispatcher.claim_no_more()
+        if self.seat is not None:
+            await self.seat.keeper.leave()
+
+    async def _end_term(self) -> None:
         now = self.world.clock.now_ms()
         await self.world.database.write(lambda tx: leases.end_node(tx, self.incarnation, now))
 
@@ -199,6 +267,20 @@ class Node:
     def loaded(self) -> bool:
         """Whether the wheel knows what is due."""
         return self.loader.loaded.is_set()
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether what this node owns is still its own: within the trust window of its term."""
+        return self.ownership.is_trusted
+
+    def standings(self) -> dict[str, str] | None:
+        """What gossip holds of each incarnation; None without gossip."""
+        return None if self.seat is None else self.seat.standings()
+
+    def rebalance(self) -> None:
+        """Let every node look at the leases now."""
+        if self.seat is not None:
+            self.seat.rebalance()
 
     def written(self, states: Sequence[TaskState]) -> None:
         """A hint from whoever has just committed these rows."""
@@ -235,3 +317,7 @@ class Node:
             "ready": len(self.ready),
             "timers": len(self.horizon),
         }
+
+
+def _no_nudge(rows: Sequence[Due]) -> None:
+    """There is nobody else."""

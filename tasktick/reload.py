@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tasktick.config import Config
+from tasktick.settings import Config
 
 # tasktick.toml.example says it for each setting too, and a test compares the two.
 RELOADABLE = frozenset(

@@ -5,6 +5,7 @@ authenticated with it, so that a sealed text moved elsewhere does not open there
 """
 
 import hashlib
+import hmac
 import os
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -43,6 +44,7 @@ class Vault:
         if len(key) != KEY_BYTES:
             raise ValueError(f"a vault's key has {KEY_BYTES} bytes, not {len(key)}")
         self._cipher = AESGCM(key)
+        self._derived = hmac.new(key, b"tasktick derived keys", hashlib.sha256).digest()
         self.key_id = hashlib.sha256(b"tasktick vault key id" + key).hexdigest()[:KEY_ID_CHARS]
 
     def seal(self, plaintext: str, context: str) -> str:
@@ -66,6 +68,10 @@ class Vault:
             return self._cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], context.encode()).decode()
         except (InvalidTag, ValueError) as error:
             raise SealBroken("A sealed text does not open: it was changed, or belongs elsewhere.") from error
+
+    def derive(self, purpose: str) -> bytes:
+        """A key for this purpose: the same for whoever has the same file, and saying nothing of what it holds."""
+        return hmac.digest(self._derived, purpose.encode(), hashlib.sha256)
 
     def open_masked(self, sealed: str, context: str) -> str:
         """A sealed text as it may be shown."""

@@ -1,7 +1,7 @@
-"""The part of the table that is for those who run TaskTick: signing secrets, API keys, tenants."""
+"""The part of the table that is for those who run TaskTick: signing secrets, API keys, tenants, nodes."""
 
 from tasktick.access.roles import Permission
-from tasktick.api import answers, filters, keys, secrets, tenants
+from tasktick.api import answers, cluster, cluster_answers, filters, keys, secrets, tenants
 from tasktick.api.routing import Route
 from tasktick.api.schemas import Empty, KeyRequest, Rotation, TenantRequest
 
@@ -10,7 +10,7 @@ ADMINISTER, OPERATE = Permission.ADMINISTER, Permission.OPERATE
 
 def table() -> tuple[Route, ...]:
     """Their routes."""
-    return (*_secrets(), *_keys(), *_tenants())
+    return (*_secrets(), *_keys(), *_tenants(), *_cluster())
 
 
 def _secrets() -> tuple[Route, ...]:
@@ -116,4 +116,51 @@ def _tenants() -> tuple[Route, ...]:
             writes=True,
         ),
         Route("DELETE", one, tenants.delete, OPERATE, (204, 404, 409), "Remove a tenant", writes=True),
+    )
+
+
+MOVES = (
+    ("nodes/{id}/drain", cluster.drain, "Let a node own nothing, by its id or name; 202 while it still does"),
+    ("nodes/{id}/undrain", cluster.undrain, "Let a node take its share again; 202 until it has it"),
+)
+
+
+def _cluster() -> tuple[Route, ...]:
+    return (
+        Route(
+            "GET",
+            "/v1/cluster",
+            cluster.get,
+            OPERATE,
+            (200, 422),
+            "Show the nodes, and which partitions each owns",
+            answer=cluster_answers.Cluster,
+        ),
+        Route(
+            "POST",
+            "/v1/cluster/rebalance",
+            cluster.rebalance,
+            OPERATE,
+            (200, 202, 422),
+            "Let every node look now at what it should own; 202 while partitions are on their way",
+            answer=cluster_answers.Cluster,
+            model=Empty,
+            size="body",
+            writes=True,
+        ),
+        *(
+            Route(
+                "POST",
+                f"/v1/cluster/{path}",
+                handler,
+                OPERATE,
+                (200, 202, 404, 409, 422),
+                summary,
+                answer=cluster_answers.ClusterNode,
+                model=Empty,
+                size="body",
+                writes=True,
+            )
+            for path, handler, summary in MOVES
+        ),
     )

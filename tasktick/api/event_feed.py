@@ -14,8 +14,8 @@ import msgspec
 from tasktick import logs
 from tasktick.api.event_frames import Frame, Position, frames, gap
 from tasktick.clock import Clock, wait_for_event
-from tasktick.config import ServerConfig
 from tasktick.errors import Refused, StoreError
+from tasktick.settings import ServerConfig
 from tasktick.store import events
 from tasktick.store.events import Edges, EventRow
 from tasktick.store.protocol import Reader, Transaction

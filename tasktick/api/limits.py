@@ -21,8 +21,8 @@ from aiohttp.web_request import BaseRequest
 from tasktick import logs
 from tasktick.api import problems
 from tasktick.api.call import Reply
-from tasktick.config import ServerConfig
 from tasktick.errors import Refused
+from tasktick.settings import ServerConfig
 
 log = logs.get("api")
 

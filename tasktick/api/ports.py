@@ -1,6 +1,6 @@
 """What the API needs of the process that it runs in; `daemon.py` fills it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,12 +8,12 @@ import msgspec
 from tasktick.access.vault import Vault
 from tasktick.api.event_feed import EventFeed
 from tasktick.clock import Clock
-from tasktick.config import Config
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker
 from tasktick.model.schedule import Plan
 from tasktick.model.task import TaskState
 from tasktick.scheduler.book import Moment
+from tasktick.settings import Config
 from tasktick.store.protocol import Database
 
 
@@ -52,5 +52,9 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Whether more work should be refused for now."""
     metrics_text: Callable[[], bytes] = lambda: b""
     """The metrics in Prometheus' text format."""
+    standings: Callable[[], Mapping[str, str] | None] = lambda: None
+    """What gossip holds of each incarnation of a node; None without gossip."""
+    rebalance: Callable[[], None] = lambda: None
+    """Let every node look at the leases now."""
     live_stats: Callable[[], dict[str, Any]] = dict
     """Rates, lateness and what is in flight, for /v1/stats."""

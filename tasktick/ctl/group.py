@@ -66,6 +66,10 @@ class CtlGroup(LazyGroup):
         "secret": "tasktick.ctl.secret:group",
         "key": "tasktick.ctl.key:group",
         "tenant": "tasktick.ctl.tenant:group",
+        "cluster": "tasktick.ctl.cluster:show",
+        "drain": "tasktick.ctl.cluster:drain",
+        "undrain": "tasktick.ctl.cluster:undrain",
+        "rebalance": "tasktick.ctl.cluster:rebalance",
     },
 )
 @server_options

@@ -45,6 +45,10 @@ STYLES = {
     "running": "cyan",
     "expired": "red",
     "missed": "red",
+    "live": "green",
+    "draining": "yellow",
+    "leaving": "yellow",
+    "suspect": "yellow",
 }
 
 
@@ -170,6 +174,14 @@ def _print(printed: "RenderableType", least: int = 0) -> None:
     console.print(printed)
     for line in out.getvalue().splitlines():
         click.echo(line.rstrip())
+
+
+def cells(lines: Sequence[Sequence[tuple[str, str]]]) -> None:
+    """Print a picture of characters, each with its style."""
+    from rich.text import Text
+
+    for line in lines:
+        _print(Text.assemble(*line))
 
 
 def document(answer: Answer) -> None:

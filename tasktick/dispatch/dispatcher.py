@@ -14,7 +14,7 @@ import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock, wait_for_event
-from tasktick.config import DispatchConfig
+from tasktick.cluster.ownership import Ownership
 from tasktick.dispatch.attempt import Permit, Sender, Unseal, end_of, not_made, request_for
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.deadlines import Deadlines
@@ -27,6 +27,7 @@ from tasktick.model.state import Event
 from tasktick.model.task import Claimed, Due, Payload
 from tasktick.ready.queue import ReadyQueue
 from tasktick.service import Spawner
+from tasktick.settings import DispatchConfig
 from tasktick.store import claims, tasks
 from tasktick.store.protocol import Database, Lane, Transaction
 from tasktick.store.rows import StoredPayload
@@ -40,11 +41,11 @@ BACKLOG_REST_MS = 20
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who claims: the node, this start of it, and the epochs of the partitions that it owns."""
+    """Who claims: the node, this start of it, and what it owns."""
 
     node: str
     incarnation: str
-    epochs: dict[int, int]
+    ownership: Ownership
 
 
 class Signing(Protocol):
@@ -175,7 +176,7 @@ class Dispatcher:
         request = claims.ClaimRequest(
             node=self._identity.node,
             incarnation=self._identity.incarnation,
-            epochs=self._identity.epochs,
+            epochs=self._identity.ownership.epochs,
             claim_id=self._tools.random.getrandbits(62),
             now=now,
             early_ms=self._early_ms,
@@ -296,9 +297,13 @@ class Dispatcher:
         if self._stopping:
             self._idle.set()
 
+    def claim_no_more(self) -> None:
+        """What is claimed and has not been sent is given back."""
+        self._stopping = True
+
     async def drain(self) -> None:
         """Claim no more; give what is in flight until its deadline, then cut it; all ends are handed on."""
-        self._stopping = True
+        self.claim_no_more()
         self._grace_until_ms = self._clock.monotonic_ms() + self.grace_max_ms
         while self._claims or any(flight.slot_held for flight in self._hands.flights()):
             left_ms = self._grace_until_ms - self._clock.monotonic_ms()

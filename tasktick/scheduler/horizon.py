@@ -54,6 +54,14 @@ class Horizon:
         early_ms = self.early_ms
         self._wheel.insert_many((timer.wake_at - early_ms, int(timer.id, 16)) for timer in timers)
 
+    def hear(self, timers: Iterable[Timer], now: int) -> int:
+        """Take in what others say waits, as far as the wheel reaches; its row is read when its time has come."""
+        near_until = now + self._near_ms
+        known_until = near_until if self.is_full else max(self.loaded_until, near_until)
+        heard = [timer for timer in timers if timer.wake_at <= known_until]
+        self.add_timers(heard)
+        return len(heard)
+
     def forget(self, task_id: str) -> None:
         """The task no longer waits, or waits for another time; its entry in the wheel comes out as nothing."""
         self._near.pop(task_id, None)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tasktick.clock import Clock
 from tasktick.model.state import WAITING
-from tasktick.model.task import Due, TaskState, due_of
+from tasktick.model.task import Due, TaskState, Timer, due_of
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
 
@@ -15,11 +15,23 @@ from tasktick.scheduler.horizon import Horizon
 class Intake:
     """Takes hints into the horizon, and wakes the ticker when it has reason to look."""
 
-    def __init__(self, clock: Clock, horizon: Horizon, ready: ReadyQueue, wake_ticker: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        horizon: Horizon,
+        ready: ReadyQueue,
+        wake_ticker: Callable[[], None],
+        *,
+        owns: Callable[[str], bool] | None = None,
+        nudge: Callable[[Sequence[Due]], None] = lambda rows: None,
+    ) -> None:
         self._clock = clock
         self._horizon = horizon
         self._ready = ready
         self._wake_ticker = wake_ticker
+        # None is everything.
+        self._owns = owns
+        self._nudge = nudge
 
     def written(self, states: Sequence[TaskState]) -> None:
         """These rows were just committed as they are here."""
@@ -33,8 +45,18 @@ class Intake:
         self.due(waiting)
 
     def due(self, rows: Sequence[Due]) -> None:
-        """These tasks wait, until these times."""
+        """These tasks wait, until these times; those of other nodes' partitions are for them to hear of."""
+        if self._owns is not None:
+            theirs = [row for row in rows if not self._owns(row.id)]
+            rows = [row for row in rows if self._owns(row.id)]
+            self._nudge(theirs)
         if rows and self._horizon.add(rows, self._clock.now_ms()):
+            self._wake_ticker()
+
+    def heard(self, timers: Sequence[Timer]) -> None:
+        """Another node has written these and says that they are ours: hints, which the store is asked about in time."""
+        mine = [timer for timer in timers if self._owns is None or self._owns(timer.id)]
+        if mine and self._horizon.hear(mine, self._clock.now_ms()):
             self._wake_ticker()
 
     def _forget(self, task_id: str) -> None:

@@ -6,15 +6,15 @@ ready queue needs. *Far*: ids and times up to the horizon, as far as the wheel d
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tasktick import logs
 from tasktick.clock import Clock
-from tasktick.config import SchedulerConfig
 from tasktick.model.task import Due
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
 from tasktick.scheduler.ticker import Ticker
+from tasktick.settings import SchedulerConfig
 from tasktick.store import due as due_store
 from tasktick.store.protocol import Reader
 
@@ -40,6 +40,7 @@ class Loader:
         *,
         ticker: Ticker,
         in_hand: Callable[[str], bool],
+        owned: Callable[[], list[str] | None] = lambda: None,
     ) -> None:
         self.wake = asyncio.Event()
         self._clock = clock
@@ -49,8 +50,12 @@ class Loader:
         self._config = config
         self._ticker = ticker
         self._in_hand = in_hand
+        # The partitions to read; None is all.
+        self._owned = owned
         self._full_due_ms = 0.0
         self._near_read_at = clock.now_ms()
+        # Grows with each partition that comes: what was being read does not cover it.
+        self._gains = 0
         self.loaded = asyncio.Event()
 
     async def step(self) -> float:
@@ -105,13 +110,16 @@ class Loader:
         horizon = now + self._config.horizon_ms
         if self._horizon.loaded_until >= horizon:
             return
-        after, after_id = max(self._horizon.loaded_until, now), "~"
+        after, after_id, owned = max(self._horizon.loaded_until, now), "~", self._owned()
+        gains = self._gains
         while not self._horizon.is_full:
             at, at_id = after, after_id
             timers = await self._near.read(
-                lambda tx, at=at, at_id=at_id: due_store.timers(tx, at, at_id, horizon, PAGE_ROWS)  # type: ignore[misc] # bound defaults
+                lambda tx, at=at, at_id=at_id: due_store.timers(tx, at, at_id, horizon, PAGE_ROWS, owned)  # type: ignore[misc] # bound defaults
             )
             self._horizon.add_timers(timers)
+            if gains != self._gains:
+                break
             if len(timers) < PAGE_ROWS:
                 self._horizon.loaded_until = horizon
                 break
@@ -121,7 +129,8 @@ class Loader:
         self._ticker.wake.set()
 
     async def _page(self, after: int, after_id: str, until: int) -> list[Due]:
-        return await self._near.read(lambda tx: due_store.between(tx, after, after_id, until, PAGE_ROWS))
+        owned = self._owned()
+        return await self._near.read(lambda tx: due_store.between(tx, after, after_id, until, PAGE_ROWS, owned))
 
     def _is_full(self) -> bool:
         """The ready queue took no more: what is left is read again when it has room."""
@@ -129,6 +138,13 @@ class Loader:
 
     def _has_room(self) -> bool:
         return len(self._ready) * ROOM_SHARE <= self._config.ready_max * (ROOM_SHARE - 1)
+
+    def gained(self, partitions: Sequence[int]) -> None:
+        """These are this node's from now on: read all of them, the near and the far."""
+        self._gains += len(partitions)
+        self._full_due_ms = 0.0
+        self._horizon.loaded_until = self._clock.now_ms()
+        self.wake.set()
 
     def room_came_up(self) -> None:
         """Nothing that is ready may go: if the queue overflowed and has room again, read what did not fit."""

@@ -13,6 +13,7 @@ import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock
+from tasktick.cluster.ownership import Ownership
 from tasktick.errors import StoreError, StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker, partition_of, wire
@@ -44,12 +45,17 @@ class Decider(msgspec.Struct, frozen=True):
     """Who decides: a node, under its leases, with ids to give."""
 
     node: str
-    term: Term
+    ownership: Ownership
     ids: IdMaker
+
+    @property
+    def term(self) -> Term:
+        """Under which leases it writes, now."""
+        return Term(self.ownership.incarnation, self.ownership.epochs)
 
     def recorder(self, now: int, partition: int) -> Recorder:
         """As the ledger names it."""
-        return Recorder(now, self.node, self.term.epochs.get(partition, 0), zones.version())
+        return Recorder(now, self.node, self.ownership.epochs.get(partition, 0), zones.version())
 
 
 class Materialiser:
@@ -73,7 +79,7 @@ class Materialiser:
         self._database = database
         self._decider = decider
         self._metrics = metrics
-        self._carry_out = schedules.carry_out_batch(decider.term)
+        self._carry_out = schedules.carry_out_batch(lambda: decider.term)
         self._intake = intake
         self._missed_after_ms = missed_after_ms
         self._missed_rows_max = missed_rows_max
@@ -99,9 +105,10 @@ class Materialiser:
     async def step(self) -> float:
         """Decide about what is due; how long until there is more."""
         now = self._clock.now_ms()
+        partitions = self._decider.ownership.partitions
         try:
             done = await self._round(now)
-            upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now))
+            upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now, partitions))
         except StoreFull:
             return FULL_REST_MS
         if done is not None:
@@ -114,8 +121,9 @@ class Materialiser:
         """Decide about some of what was due by then; how many schedules moved on, None if nothing was due."""
         now = self._notice()
         self._look = now, self._clock.monotonic_ms()
+        partitions = self._decider.ownership.partitions
         try:
-            due = await self._database.near.read(lambda tx: schedules.due(tx, until, SCHEDULES_MAX))
+            due = await self._database.near.read(lambda tx: schedules.due(tx, until, SCHEDULES_MAX, partitions))
             done = await self._settle(due, now) if due else None
             ended = self._notice()
         finally:
@@ -226,4 +234,5 @@ class Materialiser:
 
     def _moment(self, now: int, partition: int, ids: IdMaker | None = None) -> Moment:
         by = self._decider.recorder(now, partition)
-        return Moment(by, ids or self._decider.ids, self.gap_until, self._missed_after_ms, self._missed_rows_max)
+        gap_until = max(self.gap_until, self._decider.ownership.gained_at(partition))
+        return Moment(by, ids or self._decider.ids, gap_until, self._missed_after_ms, self._missed_rows_max)

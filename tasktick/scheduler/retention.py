@@ -4,8 +4,8 @@ import asyncio
 
 from tasktick import logs
 from tasktick.clock import Clock
-from tasktick.config import StoreConfig
 from tasktick.errors import StoreUnavailable
+from tasktick.settings import StoreConfig
 from tasktick.store import leases, retention
 from tasktick.store.protocol import Lane, Writer
 

@@ -36,6 +36,8 @@ class Rescue(msgspec.Struct, frozen=True):
     node: str
     random: Random
     in_hand: Callable[[], Sequence[str]]
+    owned: Callable[[], list[str] | None] = lambda: None
+    """The partitions to look into; None is all."""
 
 
 class Sweeper:
@@ -59,6 +61,7 @@ class Sweeper:
         self._metrics = metrics
         self._rescue = rescue
         self._every_ms = every_ms
+        self._owned = rescue.owned
 
     async def step(self) -> float:
         """One round; no rest while there is more."""
@@ -72,7 +75,7 @@ class Sweeper:
     async def rescue_orphans(self) -> int:
         """At the start: every attempt of a process that is proven dead; how many."""
         total = 0
-        while rows := await self._database.near.read(lambda tx: claims.orphans(tx, ROWS_MAX)):
+        while rows := await self._database.near.read(lambda tx: claims.orphans(tx, ROWS_MAX, self._owned())):
             ended = await self._interrupt(rows, lost=False)
             total += ended
             if not ended:  # what cannot be ended now must not keep the others from starting
@@ -82,8 +85,8 @@ class Sweeper:
 
     async def rescue(self) -> int:
         """Attempts whose lease has passed; how many were ended."""
-        now, own = self._clock.now_ms(), list(self._rescue.in_hand())
-        rows = await self._database.near.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX))
+        now, own, owned = self._clock.now_ms(), list(self._rescue.in_hand()), self._owned()
+        rows = await self._database.near.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX, owned))
         return await self._interrupt(rows, lost=True) if rows else 0
 
     async def _interrupt(self, rows: list[Claimed], *, lost: bool) -> int:
@@ -122,8 +125,8 @@ class Sweeper:
 
     async def expire(self) -> int:
         """Tasks that were to start by a time that has passed; how many have expired."""
-        now = self._clock.now_ms()
-        late = await self._database.near.read(lambda tx: due_store.expired(tx, now, ROWS_MAX))
+        now, owned = self._clock.now_ms(), self._owned()
+        late = await self._database.near.read(lambda tx: due_store.expired(tx, now, ROWS_MAX, owned))
         if not late:
             return 0
 

@@ -198,11 +198,13 @@ def dead_letter(one: End, ids: IdMaker) -> dict[str, Any]:
     }
 
 
-async def expired_leases(tx: Transaction, now: int, own: list[str], limit: int) -> list[Claimed]:
-    """Attempts whose lease has passed, but for those in the asker's own hands."""
-    return await tx.rows("task_expired_leases", Claimed, now=now, own=own, limit=limit)
+async def expired_leases(
+    tx: Transaction, now: int, own: list[str], limit: int, partitions: list[str] | None = None
+) -> list[Claimed]:
+    """Attempts in these partitions whose lease has passed, but for those in the asker's own hands."""
+    return await tx.rows("task_expired_leases", Claimed, now=now, own=own, limit=limit, partitions=partitions)
 
 
-async def orphans(tx: Transaction, limit: int) -> list[Claimed]:
-    """Attempts of processes that are proven dead."""
-    return await tx.rows("task_orphans", Claimed, limit=limit)
+async def orphans(tx: Transaction, limit: int, partitions: list[str] | None = None) -> list[Claimed]:
+    """Attempts in these partitions of processes that are proven dead."""
+    return await tx.rows("task_orphans", Claimed, limit=limit, partitions=partitions)

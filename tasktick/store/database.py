@@ -87,6 +87,11 @@ class SqliteDatabase:
         return await LinkReader(self._links.api_reader).read(operation)
 
     @property
+    def shared(self) -> bool:
+        """The lock on the file keeps every other process out."""
+        return False
+
+    @property
     def near(self) -> "LinkReader":
         """Reads what is due: never behind a client's listing."""
         return LinkReader(self._links.near_reader)

@@ -7,14 +7,22 @@ from tasktick.store.protocol import Transaction
 BEGINNING = -(2**62)
 
 
-async def between(tx: Transaction, after: int, after_id: str, until: int, limit: int) -> list[Due]:
-    """Waiting tasks beyond (after, after_id) and up to `until`, in order of (wake_at, id)."""
-    return await tx.rows("due_between", Due, after=after, after_id=after_id, until=until, limit=limit)
+async def between(
+    tx: Transaction, after: int, after_id: str, until: int, limit: int, partitions: list[str] | None = None
+) -> list[Due]:
+    """Waiting tasks beyond (after, after_id) and up to `until`, of these partitions (all, if None), in order."""
+    return await tx.rows(
+        "due_between", Due, after=after, after_id=after_id, until=until, limit=limit, partitions=partitions
+    )
 
 
-async def timers(tx: Transaction, after: int, after_id: str, until: int, limit: int) -> list[Timer]:
+async def timers(
+    tx: Transaction, after: int, after_id: str, until: int, limit: int, partitions: list[str] | None = None
+) -> list[Timer]:
     """The same, as entries of the wheel."""
-    return await tx.rows("timers_between", Timer, after=after, after_id=after_id, until=until, limit=limit)
+    return await tx.rows(
+        "timers_between", Timer, after=after, after_id=after_id, until=until, limit=limit, partitions=partitions
+    )
 
 
 async def by_ids(tx: Transaction, ids: list[str]) -> list[Due]:
@@ -28,7 +36,7 @@ async def park(tx: Transaction, wake_at_by_id: dict[str, int]) -> int:
     return await tx.run("task_park", rows=rows)
 
 
-async def expired(tx: Transaction, now: int, limit: int) -> list[TaskState]:
-    """Waiting tasks that should have started by now."""
-    ids = await tx.rows("task_expired", str, now=now, limit=limit)
+async def expired(tx: Transaction, now: int, limit: int, partitions: list[str] | None = None) -> list[TaskState]:
+    """Waiting tasks of these partitions that should have started by now."""
+    ids = await tx.rows("task_expired", str, now=now, limit=limit, partitions=partitions)
     return await tasks.states(tx, ids) if ids else []

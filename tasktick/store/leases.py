@@ -1,24 +1,72 @@
-"""Nodes and leases: which incarnation runs, and which partitions it owns under which epoch.
+"""Nodes and leases: which incarnation runs until when, and which partitions it owns under which epoch.
 
-On SQLite the lock on the data folder proves that every other incarnation in the file is dead. On PostgreSQL it proves
-that of those which had the lock of the same folder; others are kept out by the lock on the database, and what they may
-still be sending is left to the end of its lease. Either way a start takes all partitions at once; the epoch grows with
-each acquisition all the same.
+A node has one row for each start, its term, and renews it; lease rows change with ownership alone. Another may take
+a lease when its holder has ended, or its term has: by the database's time. On SQLite the lock on the data folder
+proves that every other incarnation in the file is dead. On PostgreSQL it proves that of those which had the lock of
+the same folder; what others may still be sending is left to the end of its lease.
 """
 
-from tasktick.model.partition import ALL_PARTITIONS, Lease
+from collections.abc import Sequence
+
+import msgspec
+
+from tasktick.model.partition import ALL_PARTITIONS, Lease, NodeRow
 from tasktick.store.protocol import Transaction
 
 
-async def start_node(tx: Transaction, incarnation: str, name: str, now: int, home: str = "") -> None:
+class Start(msgspec.Struct, frozen=True):
+    """What a node says of itself when it starts. Without `ttl_ms` its term has no end."""
+
+    incarnation: str
+    name: str
+    ttl_ms: int | None = None
+    address: str | None = None
+    version: str | None = None
+    tzdata: str | None = None
+    home: str = ""
+    """What is locked as long as it lives: the file, the data folder."""
+
+
+class View(msgspec.Struct, frozen=True):
+    """Both tables at one instant of the database."""
+
+    now: int
+    nodes: list[NodeRow]
+    leases: list[Lease]
+
+
+async def start_node(tx: Transaction, start: Start, now: int) -> None:
     """Record this start; its predecessors on what is locked (the file, the data folder) are dead."""
-    await tx.run("nodes_prove_dead", incarnation=incarnation, home=home, now=now)
-    await tx.run("node_insert", incarnation=incarnation, name=name, home=home, now=now)
+    await tx.run("nodes_prove_dead", incarnation=start.incarnation, home=start.home, now=now)
+    await join(tx, start, now)
 
 
-async def acquire(tx: Transaction, incarnation: str) -> dict[int, int]:
-    """Take every partition that is free; the epochs of all that this incarnation owns."""
-    await tx.run("leases_acquire", partitions=ALL_PARTITIONS, incarnation=incarnation)
+async def join(tx: Transaction, start: Start, now: int) -> None:
+    """Record this start beside those of others."""
+    await tx.run("node_insert", **msgspec.structs.asdict(start), now=now)
+
+
+async def renew(tx: Transaction, incarnation: str, beat: int, ttl_ms: int, now: int) -> View | None:
+    """Prolong this node's term and see how things stand; None if the term is not the one that was seen.
+
+    A holder may renew a term that has expired and that nobody took: what it still owns is in the view.
+    """
+    if not await tx.run("node_renew", incarnation=incarnation, beat=beat, ttl_ms=ttl_ms, now=now):
+        return None
+    return await view(tx, now)
+
+
+async def view(tx: Transaction, now: int) -> View:
+    """How things stand."""
+    nodes = await tx.rows("nodes_read", NodeRow, now=now)
+    return View(now, nodes, await read(tx))
+
+
+async def acquire(
+    tx: Transaction, incarnation: str, now: int, partitions: Sequence[int] = ALL_PARTITIONS
+) -> dict[int, int]:
+    """Take those that are free; the epochs of all that this incarnation owns."""
+    await tx.run("leases_acquire", partitions=partitions, incarnation=incarnation, now=now)
     return await owned(tx, incarnation)
 
 
@@ -32,9 +80,40 @@ async def read(tx: Transaction) -> list[Lease]:
     return await tx.rows("leases_read", Lease)
 
 
+async def release(tx: Transaction, incarnation: str, partitions: Sequence[int], now: int) -> int:
+    """Give these back; how many it had."""
+    return await tx.run("leases_release", incarnation=incarnation, partitions=partitions, now=now)
+
+
+async def request(tx: Transaction, incarnation: str, partitions: Sequence[int]) -> None:
+    """Ask the holders of these for them."""
+    await tx.run("leases_request", incarnation=incarnation, partitions=partitions)
+
+
+async def withdraw(tx: Transaction, incarnation: str, partitions: Sequence[int]) -> None:
+    """Ask for these no more."""
+    await tx.run("leases_withdraw", incarnation=incarnation, partitions=partitions)
+
+
+async def drain(tx: Transaction, name: str, now: int) -> None:
+    """This node is to own nothing, until it is said otherwise."""
+    await tx.run("node_drain", name=name, now=now)
+
+
+async def undrain(tx: Transaction, name: str) -> None:
+    """This node takes its share again."""
+    await tx.run("node_undrain", name=name)
+
+
+async def leave(tx: Transaction, incarnation: str, now: int) -> None:
+    """Give everything back, and take nothing more: this incarnation is about to end."""
+    await tx.run("node_leave", incarnation=incarnation)
+    await tx.run("leases_release", incarnation=incarnation, partitions=None, now=now)
+
+
 async def end_node(tx: Transaction, incarnation: str, now: int) -> None:
     """Give everything back, and say that this incarnation has ended."""
-    await tx.run("leases_release", incarnation=incarnation)
+    await tx.run("leases_release", incarnation=incarnation, partitions=None, now=now)
     await tx.run("node_end", incarnation=incarnation, now=now)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from random import Random
 
 from tasktick.clock import Clock
-from tasktick.config import StoreConfig
 from tasktick.service import Spawner
+from tasktick.settings import StoreConfig
 from tasktick.store.database import SqliteDatabase, open_sqlite, sqlite_path
 from tasktick.store.postgres_database import PostgresDatabase, application_name, open_postgres
 from tasktick.store.postgres_links import PostgresAddress

@@ -172,6 +172,11 @@ class PostgresDatabase:
         return await self._api.read(operation)
 
     @property
+    def shared(self) -> bool:
+        """In this version one daemon has a database for itself: a lock on it keeps others out."""
+        return False
+
+    @property
     def near(self) -> PostgresReader:
         """Reads what is due: never behind a client's listing."""
         return self._near

@@ -72,6 +72,11 @@ class Database(Reader, Writer, Protocol):
     """Both; `near` reads what is due, never behind a client's listing."""
 
     @property
+    def shared(self) -> bool:
+        """Whether other nodes may write to it too, so that partitions are owned for a time only."""
+        ...
+
+    @property
     def near(self) -> Reader: ...
 
     @property

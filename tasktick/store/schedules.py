@@ -4,7 +4,7 @@ A plan is written whole or not at all: tasks, ledger, cursor and counts in one t
 must still be so, and who materialises must own the partition; a plan that is stale is left out, and made anew.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -111,11 +111,11 @@ async def carry_out(tx: Transaction, plans: Sequence[Plan], term: Term | None = 
     return [place not in stale for place in range(len(plans))]
 
 
-def carry_out_batch(term: Term) -> Batch:
-    """The batch by which an owner writes plans: one that cannot be written fails alone."""
+def carry_out_batch(term: Callable[[], Term]) -> Batch:
+    """The batch by which an owner writes plans, under its term of that moment: one at fault fails alone."""
 
     async def operation(tx: Transaction, plans: list[Any]) -> list[Any]:
-        return await carry_out(tx, plans, term)
+        return await carry_out(tx, plans, term())
 
     return Batch("carry_out", Lane.FIRE, operation)
 
@@ -184,14 +184,15 @@ async def seen(tx: Transaction, schedules: Sequence[Schedule]) -> list[Seen]:
     return [Seen(one, {name: states[name] for name in one.task_ids if name in states}) for one in schedules]
 
 
-async def due(tx: Transaction, now: int, limit: int) -> list[Seen]:
-    """Schedules that want to be looked at by now."""
-    return await seen(tx, await tx.rows("schedules_due", Schedule, now=now, limit=limit))
+async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | None = None) -> list[Seen]:
+    """Schedules of these partitions (all, if None) that want to be looked at by now."""
+    found = await tx.rows("schedules_due", Schedule, now=now, limit=limit, partitions=partitions)
+    return await seen(tx, found)
 
 
-async def next_look(tx: Transaction, now: int) -> int | None:
+async def next_look(tx: Transaction, now: int, partitions: list[str] | None = None) -> int | None:
     """When the next one wants to be looked at."""
-    return only(await tx.rows("schedules_next_look", int | None, now=now))  # type: ignore[arg-type] # a union as a type
+    return only(await tx.rows("schedules_next_look", int | None, now=now, partitions=partitions))  # type: ignore[arg-type] # a union as a type
 
 
 async def put_off(tx: Transaction, ids: list[str], until: int) -> None:

@@ -21,7 +21,6 @@ from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
 from tasktick.clock import SystemClock
-from tasktick.config import Config, ServerConfig
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Plan, Recorder
@@ -29,6 +28,7 @@ from tasktick.model.state import State
 from tasktick.model.task import TaskState
 from tasktick.scheduler.book import Moment
 from tasktick.service import Services
+from tasktick.settings import Config, ServerConfig
 from tasktick.store import secrets as stored
 from tasktick.store.protocol import Database
 from tasktick.store.rows import KeyRow
@@ -92,6 +92,7 @@ class Switches(msgspec.Struct):
     not_ready: list[str] = []
     draining: bool = False
     overloaded: bool = False
+    standings: dict[str, str] | None = None
 
 
 class Served:
@@ -106,6 +107,7 @@ class Served:
         self.planned: list[Plan] = []
         self.deciding_ids = IdMaker(Random(4))
         self.signing_changed: list[str] = []
+        self.rebalanced = 0
         self.vault = Vault(bytes(32))
         self.key_use = KeyUse(world.database)
         self.feed = EventFeed(HeldClock(world), world.database, config.server)
@@ -128,6 +130,8 @@ class Served:
             draining=lambda: self.switches.draining,
             overloaded=lambda: self.switches.overloaded,
             metrics_text=lambda: b"# HELP tasktick_up Up.\n",
+            standings=lambda: self.switches.standings,
+            rebalance=self._note_rebalance,
             live_stats=lambda: {"in_flight": 3},
         )
         self.server = ApiServer(self.ports)
@@ -137,6 +141,9 @@ class Served:
         now = self.world.now
         by = Recorder(now, NODE, self.world.epochs[partition_of(schedule_id)], zones.version())
         return Moment(by, self.deciding_ids, 0, 60_000, 1_000)
+
+    def _note_rebalance(self) -> None:
+        self.rebalanced += 1
 
     @property
     def database(self) -> Database:

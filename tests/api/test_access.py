@@ -61,6 +61,10 @@ ASKS: list[tuple[str, str, Role]] = [
     ("GET", "/v1/tenants/acme", Role.OPERATOR),
     ("PUT", "/v1/tenants/acme", Role.OPERATOR),
     ("DELETE", "/v1/tenants/acme", Role.OPERATOR),
+    ("GET", "/v1/cluster", Role.OPERATOR),
+    ("POST", "/v1/cluster/rebalance", Role.OPERATOR),
+    ("POST", "/v1/cluster/nodes/node-a/drain", Role.OPERATOR),
+    ("POST", "/v1/cluster/nodes/node-a/undrain", Role.OPERATOR),
 ]
 
 

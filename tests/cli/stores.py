@@ -59,8 +59,8 @@ def make_store(path: Path, waiting: int = 3) -> dict[str, str]:
 
 
 def _run(raw: RawConnection, ids: IdMaker, fresh: dict[str, NewTask]) -> None:
-    write(raw, lambda tx: leases.start_node(tx, INCARNATION, "node-1", NOW))
-    epochs = write(raw, lambda tx: leases.acquire(tx, INCARNATION))
+    write(raw, lambda tx: leases.start_node(tx, leases.Start(INCARNATION, "node-1"), NOW))
+    epochs = write(raw, lambda tx: leases.acquire(tx, INCARNATION, 0))
     request = claims.ClaimRequest("node-1", INCARNATION, epochs, 1, NOW, 15, 2_000, 2_000)
     claimed = write(raw, lambda tx: claims.claim(tx, [task.state.id for task in fresh.values()], request))
     assert len(claimed) == len(fresh)

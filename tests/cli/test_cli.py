@@ -57,8 +57,8 @@ def test_version() -> None:
     [
         (["--store", "mysql://db"], "sqlite:////absolute.db"),
         (["--processes", "2"], "has the store for itself"),
-        (["--gossip", "127.0.0.1:7946"], "has the store for itself"),
-        (["--join", "127.0.0.1:7946"], "has the store for itself"),
+        (["--gossip", "127.0.0.1:7946"], "SQLite is written by one process; there is nobody to gossip with"),
+        (["--join", "127.0.0.1:7946"], "needs cluster.gossip (--gossip HOST:PORT)"),
         (["--listen", "0.0.0.0:8080"], "--public"),
         (["--listen", "[::]:8080"], "--public"),
         (["--listen", "127.example.org:8080"], "--public"),
@@ -117,6 +117,14 @@ def test_check_config_names_what_is_wrong(empty_folder: Path, text: str, said: s
     assert result.exit_code == 1
     assert said in result.stderr
     assert result.stdout == ""
+
+
+def test_check_config_shows_no_secret(empty_folder: Path) -> None:
+    (empty_folder / "tasktick.toml").write_text("[cluster]\nkeys = ['the secret of the ring']\n")
+    result = run("check-config", "tasktick.toml")
+    assert result.exit_code == 0
+    assert 'cluster.keys = "***"' in result.stdout
+    assert "secret" not in result.stdout
 
 
 def test_check_config_of_no_file() -> None:

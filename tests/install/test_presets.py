@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tasktick.config import Config, load
+from tasktick.config import load
 from tasktick.dispatch.guard import AddressPolicy, classify
+from tasktick.settings import Config
 
 CONFIG = Path(__file__).parents[2] / "config"
 PRESETS = sorted(CONFIG.glob("*.toml"))

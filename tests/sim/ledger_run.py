@@ -11,12 +11,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tasktick.config import Config, DispatchConfig, SchedulerConfig, StoreConfig
 from tasktick.errors import StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
 from tasktick.node import Node, World
 from tasktick.service import Services
+from tasktick.settings import Config, DispatchConfig, SchedulerConfig, StoreConfig
 from tasktick.store.connect import raw_connection
 from tests.chaos.ledger import count, judge
 from tests.chaos.ledger_dump import books
@@ -149,8 +149,8 @@ class LedgerPlay:
         if not last and "deaths" in self.features:
             self.loop.at_step(self.random.choice((300, 6_000, 40_000)) + self.random.randrange(2_000), _set(death))
         living = self.loop.create_task(self._use(node, last=last))
-        first: set[asyncio.Future[Any]] = {living, death, services.crashed}
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        ends: set[asyncio.Future[Any]] = {living, death, services.crashed}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         faults = self._end_of(living, services.crashed)
         if last or (living.done() and self.random.random() < 0.5):
             await services.stop()

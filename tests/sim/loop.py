@@ -3,10 +3,13 @@
 import asyncio
 import selectors
 from collections.abc import Callable
+from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any
 
 STEPS_MAX = 20_000_000
+# Whose process a callback belongs to: what it starts belongs to the same.
+PROCESS: ContextVar[str | None] = ContextVar("process", default=None)
 
 
 class JumpingSelector(selectors.SelectSelector):
@@ -34,6 +37,8 @@ class SimLoop(asyncio.SelectorEventLoop):
         self._alarm: tuple[int, Callable[[], None]] | None = None
         self._born: dict[asyncio.Task[Any], None] = {}
         self.set_task_factory(self._bear)
+        # Processes that are stopped, and what would have run in them, in order.
+        self._frozen: dict[str, list[tuple[Callable[..., Any], tuple[Any, ...], Context]]] = {}
         # Timers closer than this count as one instant.
         self._clock_resolution = 1e-9
 
@@ -45,6 +50,43 @@ class SimLoop(asyncio.SelectorEventLoop):
         self._born[task] = None
         task.add_done_callback(lambda ended: self._born.pop(ended, None))
         return task
+
+    def freeze(self, process: str) -> None:
+        """SIGSTOP: nothing of this process runs, whatever it waits for."""
+        self._frozen.setdefault(process, [])
+
+    def thaw(self, process: str) -> None:
+        """SIGCONT: everything runs that should have run meanwhile."""
+        for call, arguments, context in self._frozen.pop(process, []):
+            self.call_soon(call, *arguments, context=context)
+
+    def thaw_all(self) -> None:
+        """Let everything end."""
+        for process in list(self._frozen):
+            self.thaw(process)
+
+    def is_frozen(self, process: str) -> bool:
+        """Whether it is stopped."""
+        return process in self._frozen
+
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override] # any callback
+        context = context or copy_context()
+        return super().call_soon(*self._gated(callback, args, context), context=context)
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override] # any callback
+        context = context or copy_context()
+        return super().call_at(when, *self._gated(callback, args, context), context=context)
+
+    def _gated(self, callback: Any, args: tuple[Any, ...], context: Context) -> tuple[Any, ...]:
+        process = context.get(PROCESS)
+        return (callback, *args) if process is None else (self._run_in, process, callback, args, context)
+
+    def _run_in(self, process: str, callback: Any, args: tuple[Any, ...], context: Context) -> None:
+        held = self._frozen.get(process)
+        if held is None:
+            callback(*args)
+        else:
+            held.append((callback, args, context))
 
     def living(self) -> list[asyncio.Task[Any]]:
         """Tasks that have not ended, in the order of their birth."""

@@ -9,7 +9,6 @@ from random import Random
 
 import msgspec
 
-from tasktick.config import Config, DispatchConfig, SchedulerConfig
 from tasktick.errors import IllegalTransition
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import AttemptRow
@@ -20,6 +19,7 @@ from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, Target, TaskDetail, TaskState
 from tasktick.node import Node, World
 from tasktick.service import Services
+from tasktick.settings import Config, DispatchConfig, SchedulerConfig
 from tasktick.store import attempts, counts, tasks
 from tasktick.store.protocol import Transaction
 from tasktick.store.tasks import CREATE, Create

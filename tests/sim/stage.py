@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tasktick.config import Config
 from tasktick.dispatch.outcome import Outcome, Request
 from tasktick.errors import StoreBroken, StoreFull
 from tasktick.metrics import Metrics
@@ -23,6 +22,7 @@ from tasktick.model.state import State
 from tasktick.model.task import NewTask, Payload, Target, TaskDetail, TaskState
 from tasktick.node import Node, World
 from tasktick.service import Services
+from tasktick.settings import Config
 from tasktick.store import attempts, leases, tasks
 from tasktick.store.claims import ClaimRequest, claim
 from tasktick.store.connect import RawConnection, raw_connection

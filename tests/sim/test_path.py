@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from tasktick.config import Config, SchedulerConfig
 from tasktick.errors import ServiceCrashed
 from tasktick.model.change import ACTIONS
 from tasktick.model.state import State
+from tasktick.settings import Config, SchedulerConfig
 from tasktick.store import tasks
 from tests.sim.stage import Stage, Told, play
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tasktick.config import Config, SchedulerConfig
 from tasktick.model.state import State
+from tasktick.settings import Config, SchedulerConfig
 from tests.sim.stage import Stage, Told, play
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tasktick.config import Config
+from tasktick.settings import Config
 from tests.sim.stage import Stage, Told, play
 
 EARLY_MS = Config().scheduler.early_ms

@@ -4,9 +4,9 @@ import asyncio
 
 import msgspec
 
-from tasktick.config import Config, DispatchConfig
 from tasktick.model.attempt import End
 from tasktick.model.state import State
+from tasktick.settings import Config, DispatchConfig
 from tasktick.store import leases
 from tasktick.store.claims import Ended
 from tasktick.store.protocol import Batch, Lane, Transaction

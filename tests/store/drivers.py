@@ -79,7 +79,8 @@ def chosen() -> Driver:
 class InlineDatabase:
     """The real SQL on a connection in memory, in the caller's own thread: its coroutines never wait."""
 
-    def __init__(self, raw: RawConnection | None = None) -> None:
+    def __init__(self, raw: RawConnection | None = None, *, shared: bool = False) -> None:
+        self.shared = shared
         self.raw = raw or raw_connection(Path(":memory:"), WRITER_PRAGMAS)
         migrate(self.raw)
 

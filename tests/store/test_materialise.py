@@ -5,12 +5,12 @@ import asyncio
 import msgspec
 import pytest
 
+from tasktick.cluster.ownership import Ownership
 from tasktick.metrics import Metrics
 from tasktick.model.schedule import LedgerRow, Schedule
 from tasktick.model.task import Due, TaskState
 from tasktick.scheduler import materialise, plan
 from tasktick.scheduler.materialise import FAILED_REST_MS, Decider, Materialiser
-from tasktick.store.schedules import Term
 from tests.store.calendar import MINUTE_MS, Calendar
 from tests.store.world import HOUR_MS, NODE, World
 
@@ -47,6 +47,13 @@ def calendar(world: World) -> Calendar:
     return Calendar(world)
 
 
+def _ownership(world: World) -> Ownership:
+    ownership = Ownership(world.incarnation, lambda: 0.0)
+    ownership.reconcile(world.epochs, 0)
+    ownership.trust_for_ever()
+    return ownership
+
+
 @pytest.fixture
 def materialiser(calendar: Calendar) -> Materialiser:
     return materialiser_of(calendar.world, WorldClock(calendar.world))
@@ -57,7 +64,7 @@ def materialiser_of(world: World, clock: WorldClock) -> Materialiser:
     return Materialiser(
         clock,
         world.database,
-        Decider(NODE, Term(world.incarnation, world.epochs), world.ids),
+        Decider(NODE, _ownership(world), world.ids),
         Metrics(),
         intake=Unheard(),  # type: ignore[arg-type] # as far as it is used
         missed_after_ms=MINUTE_MS,

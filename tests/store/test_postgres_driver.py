@@ -14,6 +14,7 @@ from tasktick.errors import ConfigError, Refused, StoreBroken, StoreError, Store
 from tasktick.model import change
 from tasktick.model.task import NewTask
 from tasktick.store import leases, tenants
+from tasktick.store.leases import Start
 from tasktick.store.names import StoredAnswer
 from tasktick.store.postgres_check import check
 from tasktick.store.postgres_database import History, PostgresDatabase, SoleLock
@@ -178,16 +179,16 @@ async def test_what_another_folder_was_sending_is_left_to_the_end_of_its_lease(u
     address = PostgresAddress(url, "tests")
     async with opened(address, tmp_path / "a") as database:
         world = World(database)
-        await database.write(lambda tx: leases.start_node(tx, "one", "node", world.now, database.home))
-        world.epochs = await database.write(lambda tx: leases.acquire(tx, "one"))
+        await database.write(lambda tx: leases.start_node(tx, Start("one", "node", home=database.home), world.now))
+        world.epochs = await database.write(lambda tx: leases.acquire(tx, "one", world.now))
         world.incarnation = "one"
         running = await world.claimed()
         home = database.home
     async with opened(address, tmp_path / "b") as database:
         world.database = database
         assert database.home != home
-        await database.write(lambda tx: leases.start_node(tx, "two", "node", world.now, database.home))
-        world.epochs = await database.write(lambda tx: leases.acquire(tx, "two"))
+        await database.write(lambda tx: leases.start_node(tx, Start("two", "node", home=database.home), world.now))
+        world.epochs = await database.write(lambda tx: leases.acquire(tx, "two", world.now))
         assert len(world.epochs) == 256
         assert await world.rescue(running) is None
         world.now = running.lease_until

@@ -102,7 +102,7 @@ async def test_each_acquisition_raises_the_epoch(store: Database) -> None:
     world = World(store)
     await world.start("a")
     assert world.epochs == dict.fromkeys(ALL_PARTITIONS, 1)
-    assert await store.write(lambda tx: leases.acquire(tx, "a")) == world.epochs, "what is held is not taken again"
+    assert await store.write(lambda tx: leases.acquire(tx, "a", 0)) == world.epochs, "what is held is not taken again"
     await world.start("b")
     assert world.epochs == dict.fromkeys(ALL_PARTITIONS, 2)
     await store.write(lambda tx: leases.end_node(tx, "b", world.now))
@@ -114,7 +114,7 @@ async def test_each_acquisition_raises_the_epoch(store: Database) -> None:
 async def test_a_lease_of_the_living_is_not_taken(store: Database) -> None:
     world = World(store)
     await world.start("a")
-    assert await store.write(lambda tx: leases.acquire(tx, "b")) == {}
+    assert await store.write(lambda tx: leases.acquire(tx, "b", 0)) == {}
     assert set((await store.read(lambda tx: leases.owned(tx, "a"))).values()) == {1}
 
 
@@ -127,9 +127,9 @@ async def test_the_dead_are_forgotten_when_they_hold_nothing(store: Database) ->
         return await store.write(lambda tx: leases.forget_nodes(tx, world.now + 1))
 
     assert await forget() == 0, "it lives"
-    await store.write(lambda tx: leases.start_node(tx, "b", "node-b", world.now))
+    await store.write(lambda tx: leases.start_node(tx, leases.Start("b", "node-b"), world.now))
     assert await forget() == 0, "it is dead, and still has leases and an attempt"
-    await store.write(lambda tx: leases.acquire(tx, "b"))
+    await store.write(lambda tx: leases.acquire(tx, "b", 0))
     assert await forget() == 0, "it still has an attempt"
     await world.rescue(claimed)
     assert await forget() == 1

@@ -47,8 +47,8 @@ class World:
     async def start(self, incarnation: str = "incarnation-1") -> None:
         """Begin as this incarnation, with every partition."""
         self.incarnation = incarnation
-        await self.database.write(lambda tx: leases.start_node(tx, incarnation, NODE, self.now))
-        self.epochs = await self.database.write(lambda tx: leases.acquire(tx, incarnation))
+        await self.database.write(lambda tx: leases.start_node(tx, leases.Start(incarnation, NODE), self.now))
+        self.epochs = await self.database.write(lambda tx: leases.acquire(tx, incarnation, self.now))
 
     def task(
         self,

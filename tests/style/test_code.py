@@ -5,6 +5,9 @@ import tomllib
 from tests.style import code, tree
 from tests.style.verdict import accept
 
+# Whole and tested, and started by nobody yet: the ring, until a node joins it and its leases follow it.
+AWAITED: tuple[str, ...] = ()
+
 
 def _entry_modules() -> list[str]:
     project = tomllib.loads((tree.ROOT / "pyproject.toml").read_text())["project"]
@@ -29,7 +32,16 @@ def test_packages_are_docstrings() -> None:
 
 
 def test_no_module_is_dead() -> None:
-    accept(code.dead_modules(tree.python("tasktick"), _entry_modules()))
+    accept(code.dead_modules(tree.python("tasktick"), [*_entry_modules(), *AWAITED]))
+
+
+def test_what_is_awaited_has_not_come() -> None:
+    dead = " ".join(code.dead_modules(tree.python("tasktick"), _entry_modules()))
+    accept([f"{module}: it is in use, strike it from AWAITED" for module in AWAITED if _path(module) not in dead])
+
+
+def _path(module: str) -> str:
+    return f"{module.replace('.', '/')}.py"
 
 
 def test_log_events_are_constants() -> None:

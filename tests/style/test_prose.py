@@ -39,9 +39,9 @@ def test_targets_say_what_they_do() -> None:
 
 def test_the_example_shows_every_setting() -> None:
     example = tree.file("tasktick.toml.example")
-    if example is None or tree.file("tasktick/config.py") is None:
+    if example is None or tree.file("tasktick/settings.py") is None:
         pytest.skip("there are no settings yet")
-    config = importlib.import_module("tasktick.config").Config
+    config = importlib.import_module("tasktick.settings").Config
     accept(prose.differing_settings(example, set(_settings(config))))
 
 

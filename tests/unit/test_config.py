@@ -6,8 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tasktick.config import Config, host_and_port, load
+from tasktick.config import load
 from tasktick.errors import ConfigError
+from tasktick.settings import Config, host_and_port
+
+SHARED = "[store]\nurl = 'postgresql://db/tasktick'\n[cluster]\n"
 
 
 @pytest.fixture
@@ -56,6 +59,21 @@ def test_values_from_the_environment_have_their_types(tmp_path: Path) -> None:
     assert config.dispatch.allow_networks == ("127.0.0.0/8", "::1/128")
 
 
+def test_the_keys_of_the_ring_come_from_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "ring.key"
+    secret.write_text("the new one no comma\nthe one that it replaces\n")
+    config = load(
+        environment={
+            "TASKTICK_STORE__URL": "postgresql://db/tasktick",
+            "TASKTICK_CLUSTER__KEYS_FILE": str(secret),
+            "TASKTICK_CLUSTER__GOSSIP": "10.0.0.7:7946",
+            "TASKTICK_CLUSTER__JOIN": "10.0.0.8:7946,10.0.0.9:7946",
+        }
+    )
+    assert config.cluster.keys == ("the new one no comma", "the one that it replaces")
+    assert config.cluster.join == ("10.0.0.8:7946", "10.0.0.9:7946")
+
+
 def test_flags_that_were_not_given_do_not_win(file: Path) -> None:
     file.write_text('[dispatch]\nallow_networks = ["10.0.0.0/8"]\n')
     config = load(file, flags={"dispatch.allow_networks": (), "server.listen": None})
@@ -98,6 +116,18 @@ def test_flags_that_were_not_given_do_not_win(file: Path) -> None:
         ("[dispatch]\nallow_networks = ['10.0.0.1/8']\n", r"allow_networks.*: '10.0.0.1/8' .* write 10\.0\.0\.0/8"),
         ("[server]\nlisten = '8080'\n", "not HOST:PORT"),
         ("[server]\nlisten = '0.0.0.0:8080'\n", "reached from other machines"),
+        ("[cluster]\nlease_ttl_ms = 499\n", r"cluster\.lease_ttl_ms.*: must be at least 500"),
+        ("[cluster]\nlease_margin_ms = 5001\n", r"lease_margin_ms.*: must be at most half"),
+        ("[cluster]\ngossip = '127.0.0.1:7946'\n", r"cluster\.gossip.*: SQLite is written by one process"),
+        (f"{SHARED}gossip = '7946'\n", r"cluster\.gossip.*: '7946' is not HOST:PORT, such as 127.0.0.1:7946"),
+        (f"{SHARED}gossip = '0.0.0.0:7946'\n", r"cluster\.gossip.*: .* no address that others can send to"),
+        (f"{SHARED}gossip = '10.0.0.7:7946'\n", r"cluster\.gossip.*: .* the ring needs a key.*KEYS_FILE"),
+        (f"{SHARED}join = ['10.0.0.7:7946']\n", r"cluster\.join.*: needs cluster\.gossip \(--gossip"),
+        (f"{SHARED}gossip = '127.0.0.1:7946'\njoin = ['x']\n", r"cluster\.join.*: 'x' is not HOST:PORT"),
+        (f"{SHARED}keys = ['short']\n", r"cluster\.keys \(from .*\): a key has at least 16 characters"),
+        (f"{SHARED}keys = {['x' * 16] * 5}\n", r"cluster\.keys.*: holds 5 keys; 4 are enough"),
+        (f"{SHARED}keys = 'a secret of the ring'\n", r"cluster\.keys \(from .*\): this is not a list of texts"),
+        (f"node = 'a b'\n{SHARED}", r"node \(from .*\): 'a b' is no name for a node"),
         ("[server\n", "not valid TOML"),
         ("\udcff", "not valid TOML"),
     ],

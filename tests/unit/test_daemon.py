@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tasktick.access.operator_key import OperatorKey
-from tasktick.config import Config, DispatchConfig, ServerConfig
 from tasktick.daemon import FILES_SPARE, address_policy, bind, fit_to_files, greeting
 from tasktick.dispatch.guard import classify
 from tasktick.errors import ConfigError
+from tasktick.settings import Config, DispatchConfig, ServerConfig
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tasktick.config import Config, DispatchConfig, LogConfig, ServerConfig, StoreConfig
 from tasktick.reload import RELOADABLE, changed, plan
+from tasktick.settings import Config, DispatchConfig, LogConfig, ServerConfig, StoreConfig
 
 EXAMPLE = Path(__file__).parents[2] / "tasktick.toml.example"
 

@@ -10,10 +10,10 @@ from tasktick.api import event_feed
 from tasktick.api.event_feed import EventFeed, Follower
 from tasktick.api.event_frames import GAP, TYPES, Position, frames, position_of, type_of
 from tasktick.clock import SystemClock
-from tasktick.config import ServerConfig
 from tasktick.errors import Refused
 from tasktick.model.state import State
 from tasktick.service import Services
+from tasktick.settings import ServerConfig
 from tasktick.store import events
 from tasktick.store.counts import PURGED
 from tasktick.store.events import UNBORN, EventRow, Item

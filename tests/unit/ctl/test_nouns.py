@@ -194,6 +194,7 @@ COMMANDS = (
     *("task resume", "task delete", "dlq", "dlq list", "dlq show", "dlq replay", "dlq archive", "dlq purge", "stats"),
     *("secret", "secret show", "secret list", "secret create", "secret rotate", "secret retire"),
     *("key", "key list", "key create", "key revoke"),
+    *("cluster", "drain", "undrain", "rebalance"),
     *("tenant", "tenant list", "tenant show", "tenant set", "tenant delete", "events"),
     *("schedule", "schedule add", "schedule list", "schedule show", "schedule upcoming", "schedule next"),
     *("schedule preview", "schedule pause", "schedule resume", "schedule trigger", "schedule fires"),

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tasktick.cluster.ownership import Ownership
 from tasktick.errors import StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
 from tasktick.scheduler.materialise import Decider, Materialiser
-from tasktick.store.schedules import Term
 
 START_MS = 1_800_000_000_000
 MINUTE_MS = 60_000
@@ -69,7 +69,7 @@ class Steps:
     def __init__(self) -> None:
         self.clock = SetClock()
         self.store = EmptyStore()
-        decider = Decider("node", Term("incarnation", {}), IdMaker(Random(1)))
+        decider = Decider("node", Ownership("incarnation", self.clock.monotonic_ms), IdMaker(Random(1)))
         self.loop = Materialiser(
             self.clock,
             self.store,  # type: ignore[arg-type] # it is only read here

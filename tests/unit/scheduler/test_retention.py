@@ -1,7 +1,7 @@
 """Retention removes what is old, unless nobody can tell what is old."""
 
-from tasktick.config import StoreConfig
 from tasktick.scheduler.retention import DAY_MS, IDLE_MS, Retention
+from tasktick.settings import StoreConfig
 from tasktick.store.protocol import Lane, Operation, T
 
 

@@ -9,6 +9,11 @@
     t.interruptions, t.claimed_from, t.at_most_once::integer, t.keyed::integer, d.sla_ms, t.started_at,
     t.expires_at, t.picked_at, t.epoch, t.priority, d.schedule_id, hex_of(t.template_id)
 
+-- fragment: owned
+        AND (:partitions::text IS NULL OR partition_id IN (
+            SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
+        ))
+
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
@@ -152,6 +157,7 @@ FROM (
     WHERE state = 4
         AND lease_until <= :now::bigint
         AND id NOT IN (SELECT value::uuid FROM json_array_elements_text(:own::text::json))
+    -- include: owned
     ORDER BY lease_until, id LIMIT :limit::bigint
 ) AS t JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id;
 
@@ -164,5 +170,6 @@ FROM (
     SELECT * FROM tasks
     WHERE state = 4
         AND incarnation IN (SELECT incarnation FROM nodes WHERE dead_at IS NOT NULL)
+    -- include: owned
     ORDER BY lease_until, id LIMIT :limit::bigint
 ) AS t JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id;

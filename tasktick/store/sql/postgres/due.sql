@@ -1,11 +1,17 @@
 -- What the loader reads: waiting tasks by the time at which they want to be looked at.
 -- `state + 0` where rows are looked up by their ids: as in claims.sql.
 
+-- fragment: owned
+        AND (:partitions::text IS NULL OR partition_id IN (
+            SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
+        ))
+
 -- name: due_between
 SELECT json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at) ORDER BY wake_at, id)
 FROM (
     SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
     WHERE state IN (2, 5) AND (wake_at, id) > (:after::bigint, edge_of(:after_id::text)) AND wake_at <= :until::bigint
+    -- include: owned
     ORDER BY wake_at, id LIMIT :limit::bigint
 ) AS due;
 
@@ -19,6 +25,7 @@ WHERE t.state + 0 IN (2, 5);
 SELECT json_agg(json_build_array(wake_at, hex_of(id)) ORDER BY wake_at, id) FROM (
     SELECT wake_at, id FROM tasks
     WHERE state IN (2, 5) AND (wake_at, id) > (:after::bigint, edge_of(:after_id::text)) AND wake_at <= :until::bigint
+    -- include: owned
     ORDER BY wake_at, id LIMIT :limit::bigint
 ) AS due;
 
@@ -41,5 +48,6 @@ WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id
 SELECT json_agg(hex_of(id)) FROM (
     SELECT id FROM tasks
     WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :now::bigint
+    -- include: owned
     ORDER BY expires_at, id LIMIT :limit::bigint
 ) AS expired;

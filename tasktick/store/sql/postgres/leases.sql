@@ -10,35 +10,88 @@ UPDATE nodes SET dead_at = :now::bigint
 WHERE dead_at IS NULL AND incarnation <> :incarnation::text AND home = :home::text;
 
 -- name: node_insert
-INSERT INTO nodes (incarnation, name, home, started_at)
-VALUES (:incarnation::text, :name::text, :home::text, :now::bigint);
+INSERT INTO nodes (incarnation, name, home, started_at, expires_at, address, version, tzdata)
+VALUES (
+    :incarnation::text, :name::text, :home::text, :now::bigint, :now::bigint + :ttl_ms::bigint, :address::text,
+    :version::text, :tzdata::text
+);
+
+-- A compare-and-set on the last beat that was seen to commit. The one after it may have committed unseen: the same
+-- statement again says the same.
+-- name: node_renew
+UPDATE nodes SET expires_at = :now::bigint + :ttl_ms::bigint, beat = :beat::bigint + 1
+WHERE incarnation = :incarnation::text AND beat IN (:beat::bigint, :beat::bigint + 1) AND dead_at IS NULL;
+
+-- name: node_leave
+UPDATE nodes SET leaving = true WHERE incarnation = :incarnation::text;
 
 -- name: node_end
 UPDATE nodes SET dead_at = :now::bigint WHERE incarnation = :incarnation::text AND dead_at IS NULL;
 
 -- name: nodes_forget
-DELETE FROM nodes WHERE dead_at IS NOT NULL AND dead_at < :before::bigint
+DELETE FROM nodes WHERE (dead_at < :before::bigint OR expires_at < :before::bigint)
     AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.state = 4 AND t.incarnation = nodes.incarnation)
     AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation);
 
--- Acquire: the epoch grows with each acquisition; only what is free, or whose holder is proven dead. It waits for
--- the claims that hold a row.
+-- Those that live, and those that still stand in a lease.
+-- name: nodes_read
+SELECT json_agg(json_build_object(
+    'incarnation', n.incarnation, 'name', n.name, 'expires_at', coalesce(n.expires_at, 4611686018427387904),
+    'drained', n.leaving OR EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = n.name),
+    'started_at', n.started_at, 'address', n.address, 'version', n.version, 'tzdata', n.tzdata,
+    'dead_at', n.dead_at, 'leaving', n.leaving
+))
+FROM nodes AS n
+WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now::bigint))
+    OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation);
+
+-- name: node_drain
+INSERT INTO drained_nodes (name, since) VALUES (:name::text, :now::bigint) ON CONFLICT (name) DO NOTHING;
+
+-- name: node_undrain
+DELETE FROM drained_nodes WHERE name = :name::text;
+
+-- Acquire: the epoch grows with each acquisition; only what is free, or whose holder is dead or past its term, and
+-- only for one that lives and stays. It waits for the claims that hold a row.
 -- name: leases_acquire
-WITH free AS MATERIALIZED (
+WITH living AS MATERIALIZED (
+    SELECT incarnation, leaving FROM nodes
+    WHERE dead_at IS NULL AND (expires_at IS NULL OR expires_at > :now::bigint)
+), free AS MATERIALIZED (
     SELECT partition_id FROM leases
     WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
-        AND (incarnation IS NULL OR incarnation IN (SELECT incarnation FROM nodes WHERE dead_at IS NOT NULL))
+        AND (incarnation IS NULL OR NOT EXISTS (SELECT 1 FROM living WHERE living.incarnation = leases.incarnation))
+        AND EXISTS (SELECT 1 FROM living WHERE living.incarnation = :incarnation::text AND NOT living.leaving)
     ORDER BY partition_id
     FOR UPDATE
 )
-UPDATE leases SET epoch = leases.epoch + 1, incarnation = :incarnation::text
+UPDATE leases SET
+    epoch = leases.epoch + 1, incarnation = :incarnation::text, free_since = NULL,
+    wanted_by = CASE WHEN leases.wanted_by = :incarnation::text THEN NULL ELSE leases.wanted_by END
 FROM free WHERE leases.partition_id = free.partition_id;
 
 -- name: leases_release
-UPDATE leases SET incarnation = NULL WHERE incarnation = :incarnation::text;
+UPDATE leases SET incarnation = NULL, free_since = :now::bigint
+WHERE incarnation = :incarnation::text AND (
+    :partitions::text IS NULL
+    OR partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
+);
+
+-- Who should own it asks for it; a request of one that lives no more is overwritten.
+-- name: leases_request
+UPDATE leases SET wanted_by = :incarnation::text
+WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json));
+
+-- name: leases_withdraw
+UPDATE leases SET wanted_by = NULL
+WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
+    AND wanted_by = :incarnation::text;
 
 -- name: leases_read
 SELECT json_agg(
-    json_build_object('partition', partition_id, 'epoch', epoch, 'incarnation', incarnation) ORDER BY partition_id
+    json_build_object(
+        'partition', partition_id, 'epoch', epoch, 'incarnation', incarnation, 'wanted_by', wanted_by,
+        'free_since', free_since
+    ) ORDER BY partition_id
 )
 FROM leases;

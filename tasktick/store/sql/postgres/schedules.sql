@@ -1,5 +1,10 @@
 -- Schedules: the rule, where it stands, and the one fire that is made ahead.
 
+-- fragment: owned
+        AND (:partitions::text IS NULL OR partition_id IN (
+            SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
+        ))
+
 -- fragment: schedule
     'id', hex_of(s.id), 'tenant', s.tenant, 'version', s.version, 'created_at', s.created_at,
     'updated_at', s.updated_at, 'key', s.key, 'name', s.name, 'note', s.note, 'tags', s.tags::json,
@@ -116,10 +121,16 @@ WHERE :tenant::text IS NULL OR s.tenant = :tenant::text;
 SELECT json_agg(json_build_object(
     -- include: schedule
 ) ORDER BY s.look_at, s.id)
-FROM (SELECT * FROM schedules WHERE look_at <= :now::bigint ORDER BY look_at, id LIMIT :limit::bigint) AS s;
+FROM (
+    SELECT * FROM schedules WHERE look_at <= :now::bigint
+    -- include: owned
+    ORDER BY look_at, id LIMIT :limit::bigint
+) AS s;
 
 -- name: schedules_next_look
-SELECT json_build_array(min(look_at)) FROM schedules WHERE look_at > :now::bigint;
+SELECT json_build_array(min(look_at)) FROM schedules WHERE look_at > :now::bigint
+    -- include: owned
+;
 
 -- name: schedules_put_off
 UPDATE schedules SET look_at = :until::bigint

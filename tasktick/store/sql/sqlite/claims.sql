@@ -7,6 +7,9 @@
     t.interruptions, t.claimed_from, t.at_most_once, t.keyed, d.sla_ms, t.started_at, t.expires_at,
     t.picked_at, t.epoch, t.priority, d.schedule_id, t.template_id
 
+-- fragment: owned
+        AND (:partitions IS NULL OR substr(id, -2) IN (SELECT value FROM json_each(:partitions)))
+
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
@@ -99,6 +102,7 @@ FROM (
     WHERE state = 4
         AND lease_until <= :now
         AND id NOT IN (SELECT value FROM json_each(:own))
+    -- include: owned
     ORDER BY lease_until, id LIMIT :limit
 ) AS t JOIN task_details AS d ON d.id = t.id;
 
@@ -111,5 +115,6 @@ FROM (
     SELECT * FROM tasks
     WHERE state = 4
         AND incarnation IN (SELECT incarnation FROM nodes WHERE dead_at IS NOT NULL)
+    -- include: owned
     ORDER BY lease_until, id LIMIT :limit
 ) AS t JOIN task_details AS d ON d.id = t.id;

@@ -1,9 +1,13 @@
 -- What the loader reads: waiting tasks by the time at which they want to be looked at.
 
+-- fragment: owned
+        AND (:partitions IS NULL OR substr(id, -2) IN (SELECT value FROM json_each(:partitions)))
+
 -- name: due_between
 SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at)) FROM (
     SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
     WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
+    -- include: owned
     ORDER BY wake_at, id LIMIT :limit
 );
 
@@ -17,6 +21,7 @@ SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wa
 SELECT json_group_array(json_array(wake_at, id)) FROM (
     SELECT wake_at, id FROM tasks
     WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
+    -- include: owned
     ORDER BY wake_at, id LIMIT :limit
 );
 
@@ -30,5 +35,6 @@ WHERE tasks.id = row.value->>'id' AND tasks.state IN (2, 5) AND tasks.wake_at <=
 SELECT json_group_array(id) FROM (
     SELECT id FROM tasks
     WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :now
+    -- include: owned
     ORDER BY expires_at, id LIMIT :limit
 );

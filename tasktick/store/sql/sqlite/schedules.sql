@@ -12,6 +12,9 @@
     'holder_id', s.holder_id, 'last_fire_at', s.last_fire_at, 'fired', s.fired, 'skipped', s.skipped,
     'missed', s.missed, 'failed', s.failed
 
+-- fragment: owned
+        AND (:partitions IS NULL OR substr(id, -2) IN (SELECT value FROM json_each(:partitions)))
+
 -- name: schedule_insert
 INSERT INTO schedules (
     id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at, max_fires,
@@ -86,10 +89,16 @@ WHERE :tenant IS NULL OR s.tenant = :tenant;
 SELECT json_group_array(json_object(
     -- include: schedule
 ))
-FROM (SELECT * FROM schedules WHERE look_at <= :now ORDER BY look_at, id LIMIT :limit) AS s;
+FROM (
+    SELECT * FROM schedules WHERE look_at <= :now
+    -- include: owned
+    ORDER BY look_at, id LIMIT :limit
+) AS s;
 
 -- name: schedules_next_look
-SELECT json_array(min(look_at)) FROM schedules WHERE look_at > :now;
+SELECT json_array(min(look_at)) FROM schedules WHERE look_at > :now
+    -- include: owned
+;
 
 -- name: schedules_put_off
 UPDATE schedules SET look_at = :until

@@ -1,0 +1,213 @@
+"""Keeps this node's term alive, and its partitions where placement puts them.
+
+One renewal each third of the TTL; with it comes the whole view of nodes and leases, from which `handover` plans what
+to ask for, to take and to give up. What a renewal does not return is lost at once. A renewal that fails changes
+nothing until the trust window ends; from then on this node owns nothing, and says so. Another's term that is about
+to end is looked at again when it does, so that nobody waits for the next third.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from tasktick import logs
+from tasktick.clock import Clock
+from tasktick.cluster.handover import Plan, plan
+from tasktick.cluster.ownership import Ownership
+from tasktick.cluster.ring import live, placement
+from tasktick.errors import StoreBroken, StoreError
+from tasktick.metrics import Metrics
+from tasktick.model.partition import Lease
+from tasktick.store import leases
+from tasktick.store.leases import Start, View
+from tasktick.store.protocol import Lane, Writer
+
+log = logs.get("cluster")
+
+RENEWALS_PER_TTL = 3
+# While partitions are on their way, how things stand is looked at so often.
+MOVING_MS = 200
+# However many hints come in, there is so much between two looks.
+BETWEEN_LOOKS_MS = 50.0
+# After another's term has ended, and its end is past on the database's clock for certain.
+PAST_END_MS = 5
+
+
+class Onlooker(Protocol):
+    """Who is told what the keeper sees and does. All of it returns at once."""
+
+    def seen(self, view: View) -> None:
+        """How things stand now."""
+        ...
+
+    def gained(self, partitions: Sequence[int]) -> None:
+        """These have become this node's."""
+        ...
+
+    def left_to(self, incarnation: str, partitions: Sequence[int]) -> None:
+        """Something about these is now for that node to do."""
+        ...
+
+
+class LeaseKeeper:
+    """The loop that renews, takes and hands over."""
+
+    name = "lease_keeper"
+
+    def __init__(
+        self,
+        clock: Clock,
+        writer: Writer,
+        start: Start,
+        ownership: Ownership,
+        metrics: Metrics,
+        onlooker: Onlooker,
+        *,
+        margin_ms: int,
+    ) -> None:
+        assert start.ttl_ms is not None, "who shares a store has a term that ends"
+        self.wake = asyncio.Event()
+        self._clock = clock
+        self._writer = writer
+        self._start = start
+        self._ttl_ms = start.ttl_ms
+        self._margin_ms = margin_ms
+        self._ownership = ownership
+        self._metrics = metrics
+        self._onlooker = onlooker
+        self._beat = 0
+        self._looked_ms = float("-inf")
+        self._leaving = False
+        self.view: View | None = None
+
+    async def join(self) -> None:
+        """Begin the term; what is free and ours is taken with the first renewals."""
+        now = self._clock.now_ms()
+        await self._writer.write(lambda tx: leases.join(tx, self._start, now), Lane.FIRE)
+
+    async def leave(self) -> None:
+        """Give everything up, for good; the term goes on, since what is in flight still has its end to come."""
+        self._leaving = True
+        me, now = self._start.incarnation, self._clock.now_ms()
+        had = set(self._ownership.epochs)
+        self._ownership.lose_all()
+        await self._writer.write(lambda tx: leases.leave(tx, me, now), Lane.FIRE)
+        if self.view is not None:
+            others = [node for node in self.view.nodes if node.incarnation != me]
+            self._pass_on((heir, one) for one, heir in placement(others, self.view.now).items() if one in had)
+
+    async def end(self) -> None:
+        """End the term: nothing of this incarnation is to come any more."""
+        me, now = self._start.incarnation, self._clock.now_ms()
+        await self._writer.write(lambda tx: leases.end_node(tx, me, now), Lane.FIRE)
+
+    async def step(self) -> float:
+        """Renew, and move what is to move; how long to rest."""
+        asked_ms = self._clock.monotonic_ms()
+        too_soon_ms = self._looked_ms + BETWEEN_LOOKS_MS - asked_ms
+        if too_soon_ms > 0:
+            return max(too_soon_ms, 1.0)
+        self._looked_ms = asked_ms
+        try:
+            return await self._look(asked_ms)
+        except StoreBroken:
+            raise
+        except StoreError as error:
+            self._metrics.events["lease_renewal_failed"] += 1
+            log.warning("lease_renewal_failed", error=str(error), trusted=self._ownership.is_trusted)
+            return self._rest_ms(asked_ms) / RENEWALS_PER_TTL
+
+    async def _look(self, asked_ms: float) -> float:
+        view = await self._renew()
+        if view is None:
+            self._ownership.lose_all()
+            raise StoreBroken(
+                "This node's term is not the one that it renewed last: the store's history has regressed."
+            )
+        self._see(view, asked_ms)
+        if self._leaving:
+            return self._rest_ms(asked_ms)
+        moving = await self._move(plan(view.nodes, view.leases, self._start.incarnation, view.now, self._ttl_ms))
+        rest_ms = self._rest_ms(asked_ms)
+        return min(MOVING_MS, rest_ms) if moving else min(rest_ms, self._first_end_ms(view))
+
+    def _waits(self) -> bool:
+        """Whether another has been asked for something that it still has."""
+        view = self.view
+        return view is not None and any(lease.wanted_by == self._start.incarnation for lease in view.leases)
+
+    def _rest_ms(self, asked_ms: float) -> float:
+        return max(0.0, self._ttl_ms / RENEWALS_PER_TTL - (self._clock.monotonic_ms() - asked_ms))
+
+    def _first_end_ms(self, view: View) -> float:
+        """How long until the first term of another ends, unless it is renewed."""
+        me = self._start.incarnation
+        others = (node for node in live(view.nodes, view.now).values() if node.incarnation != me)
+        return min((node.expires_at for node in others), default=view.now + self._ttl_ms) - view.now + PAST_END_MS
+
+    async def _renew(self) -> View | None:
+        incarnation, now = self._start.incarnation, self._clock.now_ms()
+        view = await self._writer.write(
+            lambda tx: leases.renew(tx, incarnation, self._beat, self._ttl_ms, now), Lane.FIRE
+        )
+        if view is not None:
+            self._beat += 1
+        return view
+
+    def _see(self, view: View, asked_ms: float) -> None:
+        self.view = view
+        self._onlooker.seen(view)
+        if self._leaving:
+            return
+        if not self._ownership.is_trusted:
+            # What became due meanwhile was left alone by this node, and is to be read: all of it is new to it.
+            self._ownership.lose_all()
+        # Counted from before the renewal was issued: what the database allows from its commit on, we end sooner.
+        self._ownership.trust(asked_ms + self._ttl_ms - self._margin_ms)
+        mine = {lease.partition: lease.epoch for lease in view.leases if lease.incarnation == self._start.incarnation}
+        lost = set(self._ownership.epochs) - set(mine)
+        self._took(self._ownership.reconcile(mine, view.now))
+        if lost:
+            self._metrics.events["partition_lost"] += len(lost)
+            log.warning("partitions_lost", partitions=len(lost))
+
+    def _took(self, gained: Sequence[int]) -> None:
+        if gained:
+            self._metrics.events["partition_gained"] += len(gained)
+            log.info("partitions_gained", partitions=len(gained))
+            self._onlooker.gained(gained)
+
+    def _pass_on(self, pairs: Iterable[tuple[str, int]]) -> None:
+        """Tell each of these nodes of its partitions."""
+        told: dict[str, list[int]] = {}
+        for incarnation, partition in pairs:
+            told.setdefault(incarnation, []).append(partition)
+        for incarnation, partitions in told.items():
+            self._onlooker.left_to(incarnation, partitions)
+
+    async def _move(self, todo: Plan) -> bool:
+        """Carry out a plan; whether something is on its way."""
+        me, now = self._start.incarnation, self._clock.now_ms()
+        if todo.withdraw:
+            await self._writer.write(lambda tx: leases.withdraw(tx, me, todo.withdraw), Lane.FIRE)
+        if todo.request:
+            await self._writer.write(lambda tx: leases.request(tx, me, todo.request), Lane.FIRE)
+            self._pass_on(self._holders(todo.request))
+        given = [one.partition for one in todo.hand_over]
+        if given:
+            # Nothing more is claimed; what is in flight ends under its own fence, whoever owns the partition then.
+            self._ownership.give_up(given)
+            await self._writer.write(lambda tx: leases.release(tx, me, given, now), Lane.FIRE)
+            self._pass_on((one.to, one.partition) for one in todo.hand_over)
+            self._metrics.events["partition_handed_over"] += len(given)
+            log.info("partitions_handed_over", partitions=len(given))
+        if todo.acquire and not self._leaving:
+            epochs = await self._writer.write(lambda tx: leases.acquire(tx, me, now, todo.acquire), Lane.FIRE)
+            if not self._leaving:  # it may have begun to leave while this was under way, and has given back all
+                self._took(self._ownership.reconcile(epochs, now))
+        return bool(todo.request or given or todo.acquire) or self._waits()
+
+    def _holders(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
+        rows: dict[int, Lease] = {} if self.view is None else {lease.partition: lease for lease in self.view.leases}
+        found = ((rows[one].incarnation, one) for one in partitions if one in rows)
+        return [(holder, one) for holder, one in found if holder is not None]

@@ -1,0 +1,73 @@
+"""What this node owns, and for how long it may trust that it does. Pure.
+
+A lease ends by the database's clock; the node counts on its own, monotonic one, from before the renewal was issued,
+and a margin less. In doubt it owns nothing: it claims nothing and decides nothing, until a renewal has come back.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+
+from tasktick.model.ids import partition_of
+from tasktick.model.partition import ALL_PARTITIONS
+
+FOR_EVER = float("inf")
+
+
+class Ownership:
+    """Epoch by partition, within the trust window."""
+
+    def __init__(self, incarnation: str, monotonic_ms: Callable[[], float]) -> None:
+        self.incarnation = incarnation
+        self._monotonic_ms = monotonic_ms
+        self._epochs: dict[int, int] = {}
+        self._gained_at: dict[int, int] = {}
+        self._trusted_until_ms = 0.0
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether what is written here still holds."""
+        return self._monotonic_ms() < self._trusted_until_ms
+
+    @property
+    def epochs(self) -> Mapping[int, int]:
+        """Under which term this node may write; nothing outside the trust window."""
+        return self._epochs if self.is_trusted else {}
+
+    @property
+    def partitions(self) -> list[str] | None:
+        """The partitions as the store's statements filter by them: the last byte of an id. None is all of them."""
+        epochs = self.epochs
+        return None if len(epochs) == len(ALL_PARTITIONS) else [f"{one:02x}" for one in sorted(epochs)]
+
+    def owns(self, task_id: str) -> bool:
+        """Whether this is in one of its partitions."""
+        return partition_of(task_id) in self.epochs
+
+    def gained_at(self, partition: int) -> int:
+        """When it became this node's: what was due before may have passed unseen."""
+        return self._gained_at.get(partition, 0)
+
+    def trust(self, until_ms: float) -> None:
+        """A renewal has come back: hold on until then."""
+        self._trusted_until_ms = until_ms
+
+    def trust_for_ever(self) -> None:
+        """Nobody else can have it."""
+        self._trusted_until_ms = FOR_EVER
+
+    def reconcile(self, epochs: Mapping[int, int], now: int) -> list[int]:
+        """Own exactly what the store says; what is new."""
+        gained = [one for one in epochs if self._epochs.get(one) != epochs[one]]
+        self._epochs = dict(epochs)
+        for one in gained:
+            self._gained_at[one] = now
+        return sorted(gained)
+
+    def give_up(self, partitions: Collection[int]) -> None:
+        """Claim and decide nothing more of these."""
+        for one in partitions:
+            self._epochs.pop(one, None)
+
+    def lose_all(self) -> None:
+        """Own nothing from now on."""
+        self._epochs = {}
+        self._trusted_until_ms = 0.0
