@@ -354,7 +354,10 @@ class Daemon:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
         host, port = door.getsockname()[:2]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        (self._data / ADDRESS_FILE).write_text(f"{url}\n")
+        # Whole or not at all: whoever finds it reads it at once.
+        draft = self._data / f"{ADDRESS_FILE}.new"
+        draft.write_text(f"{url}\n")
+        draft.replace(self._data / ADDRESS_FILE)
         self.services.on_stop("address", self._forget_address)
         log.info("daemon_started", version=__version__, url=url, data=str(self._data), pid=os.getpid())
         self._announce(greeting(url, self._data, key, loopback_allowed=classify("127.0.0.1", self._policy).permitted))
