@@ -134,9 +134,8 @@ def fit_to_files(config: Config) -> Config:
         return config
     connections_max = max(1, min(config.server.connections_max, (room - FILES_SPARE) // 2))
     in_flight_max = max(1, min(config.dispatch.in_flight_max, room - FILES_SPARE - connections_max))
-    log.warning(
-        "files_limited", limit=room, wanted=wanted, in_flight_max=in_flight_max, connections_max=connections_max
-    )
+    less = {"in_flight_max": in_flight_max, "connections_max": connections_max}
+    log.warning("files_limited", limit=room, wanted=wanted, **less)
     dispatch = msgspec.structs.replace(config.dispatch, in_flight_max=in_flight_max)
     server = msgspec.structs.replace(config.server, connections_max=connections_max)
     return msgspec.structs.replace(config, dispatch=dispatch, server=server)
@@ -359,7 +358,9 @@ class Daemon:
     def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
         url = url_of(door)
-        (self._data / ADDRESS_FILE).write_text(f"{url}\n")
+        draft = self._data / f"{ADDRESS_FILE}.new"  # whole or not at all: whoever finds it reads it at once
+        draft.write_text(f"{url}\n")
+        draft.replace(self._data / ADDRESS_FILE)
         self.services.on_stop("address", self._forget_address)
         log.info("daemon_started", version=__version__, url=url, data=str(self._data), pid=os.getpid())
         self._announce(greeting(url, self._data, key, loopback_allowed=classify("127.0.0.1", self._policy).permitted))
