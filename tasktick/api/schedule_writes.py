@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from tasktick.access.vault import SealBroken, open_headers
 from tasktick.api import render, schedule_render
 from tasktick.api.call import Call, Reply, encode, etag
 from tasktick.api.decoding import Decoder
@@ -31,6 +32,7 @@ from tasktick.api.times import Instant, instant_ms
 from tasktick.errors import Refused
 from tasktick.model.ids import KEY_PREFIX
 from tasktick.model.schedule import Plan, Schedule, pause, stand_still
+from tasktick.model.task import Payload
 from tasktick.scheduler import plan as plans
 from tasktick.store import names, schedules
 from tasktick.store.names import StoredAnswer
@@ -103,7 +105,7 @@ class Work:
         """Under which version its fires find what they send."""
         version = self.schedule.payload_version
         stored = await schedules.templates(self._tx, [self.schedule.id])
-        if stored[self.schedule.id] == content.payload:
+        if _is_same(self._call, stored[self.schedule.id], content.payload):
             return version
         await schedules.add_template(self._tx, self.schedule.id, version + 1, content.payload)
         return version + 1
@@ -141,6 +143,22 @@ class Work:
         if self.made:
             headers["Location"] = f"/v1/schedules/{document['id']}"
         return StoredAnswer(CREATED if self.made else OK, encode(document).decode(), headers)
+
+
+def _is_same(call: Call, stored: Payload, asked: Payload) -> bool:
+    """Whether the same is sent; a text that is sealed again never looks the same."""
+    if not (stored.target.sealed_headers and asked.target.sealed_headers):
+        return stored == asked
+    try:
+        return _opened_payload(call, stored) == _opened_payload(call, asked)
+    except SealBroken:  # what was stored cannot be sent any more: what is asked for can
+        return False
+
+
+def _opened_payload(call: Call, payload: Payload) -> Payload:
+    target = payload.target
+    opened = open_headers(call.ports.vault, call.tenant, target.sealed_headers)
+    return msgspec.structs.replace(payload, target=msgspec.structs.replace(target, sealed_headers=opened))
 
 
 def _never(made: Schedule) -> Refused:

@@ -84,31 +84,44 @@ class Materialiser:
         self._look: tuple[int, float] | None = None
 
     async def start(self) -> None:
-        """Decide about all that came due before this start: nobody claims a fire that catch-up will drop."""
+        """Decide about all that came due before this start: nobody claims a fire that catch-up will drop.
+
+        What comes due meanwhile is left to the loop, or a busy calendar would never let anything else start.
+        """
         now = self._clock.now_ms()
         await self._database.write(lambda tx: schedules.outdate(tx, now, zones.version()), Lane.UPKEEP)
-        while await self.step() == 0:
-            pass
+        try:
+            while await self._round(now):
+                pass
+        except StoreFull:
+            log.warning("schedules_wait_for_disk")
 
     async def step(self) -> float:
         """Decide about what is due; how long until there is more."""
-        now = self._notice()
-        self._look = now, self._clock.monotonic_ms()
+        now = self._clock.now_ms()
         try:
-            due = await self._database.near.read(lambda tx: schedules.due(tx, now, SCHEDULES_MAX))
-            done = await self._settle(due, now) if due else 0
+            done = await self._round(now)
             upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now))
-            ended = self._notice()
         except StoreFull:
             return FULL_REST_MS
-        finally:
-            self._look = None
-        self._seen_at = ended
-        if due:
+        if done is not None:
             return 0 if done else STALE_REST_MS
         if upcoming is None:
             return LOOK_AT_LEAST_MS
-        return min(max(upcoming - ended, 1), LOOK_AT_LEAST_MS)
+        return min(max(upcoming - self._seen_at, 1), LOOK_AT_LEAST_MS)
+
+    async def _round(self, until: int) -> int | None:
+        """Decide about some of what was due by then; how many schedules moved on, None if nothing was due."""
+        now = self._notice()
+        self._look = now, self._clock.monotonic_ms()
+        try:
+            due = await self._database.near.read(lambda tx: schedules.due(tx, until, SCHEDULES_MAX))
+            done = await self._settle(due, now) if due else None
+            ended = self._notice()
+        finally:
+            self._look = None
+        self._seen_at = ended
+        return done
 
     def _notice(self) -> int:
         """The time, after a look at whether times up to now may have passed unseen.

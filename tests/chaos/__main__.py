@@ -14,10 +14,11 @@ from tasktick import logs
 from tests.chaos import controls
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
+from tests.chaos.ledger_suite import LedgerRun
 from tests.chaos.powercut import PowercutRun
 from tests.chaos.verdict import Verdict
 
-SUITES = ("kill", "powercut", "controls")
+SUITES = ("kill", "powercut", "ledger", "controls")
 VIOLATED = 1
 VOID = 2
 
@@ -46,6 +47,13 @@ async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
             p50, p99 = percentile(values, 0.5), percentile(values, 0.99)
             say(f"restart to {name}: p50 {p50} ms  p99 {p99} ms  ({len(values)} times)")
         return outcome.verdict
+    if suite == "ledger":
+        verdict = await LedgerRun(count, seed, folder).run()
+        counters = verdict.counters
+        runs = sum(number for name, number in counters.items() if name.startswith("ledger run"))
+        say(f"schedules {counters['schedules']}  faults {counters['faults']}  clock steps {counters['clock_steps']}")
+        say(f"times that ran {runs}  arrivals {counters['arrivals']}  violations {len(verdict.violations)}")
+        return verdict
     if suite == "powercut":
         if not available():
             raise SystemExit("powercut needs root, loop devices, mkfs.ext4 and fsfreeze; here they are not.")

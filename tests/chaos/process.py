@@ -142,9 +142,17 @@ class Daemons:
     """Starts of the daemon on one data folder and one port, one after the other."""
 
     def __init__(
-        self, data: Path, history: HistoryWriter, log: Path, plant: str | None = None, *, may_send: bool = True
+        self,
+        data: Path,
+        history: HistoryWriter,
+        log: Path,
+        plant: str | None = None,
+        *,
+        may_send: bool = True,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.data = data
+        self._settings = dict(settings or {})
         self._may_send = may_send
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -154,7 +162,7 @@ class Daemons:
 
     async def start(self, seam: str | None = None, passes: int = 1, *, hold: bool = False) -> Process:
         """Start one, armed or not."""
-        environment = {**os.environ, **SETTINGS}
+        environment = {**os.environ, **SETTINGS, **self._settings}
         if hold:
             environment["CHAOS_HOLD"] = "1"
         if seam is not None:

@@ -7,6 +7,7 @@ import pytest
 from tests.chaos import controls
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
+from tests.chaos.ledger_suite import LedgerRun
 from tests.chaos.powercut import PowercutRun
 from tests.chaos.verdict import Verdict
 
@@ -22,6 +23,10 @@ async def test_nothing_is_lost_to_kill_minus_nine(tmp_path: Path) -> None:
     outcome = await KillRun(8, SEED, tmp_path).run()
     must_hold(outcome.verdict)
     assert outcome.to_ready_ms
+
+
+async def test_every_ledger_is_the_oracles(tmp_path: Path) -> None:
+    must_hold(await LedgerRun(4, SEED, tmp_path).run())
 
 
 async def test_nothing_is_lost_to_a_power_cut(tmp_path: Path) -> None:

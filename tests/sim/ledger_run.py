@@ -6,8 +6,10 @@ import asyncio
 import hashlib
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tasktick.config import Config, DispatchConfig, SchedulerConfig, StoreConfig
 from tasktick.errors import StoreError
@@ -37,6 +39,8 @@ from tests.sim.world import (
 )
 
 LIVES = (2, 5)
+# The last one is let live to its end, unless the store breaks.
+LIVES_MORE = 8
 MISSED_AFTER_MS = 60_000
 # How long nobody is there between two lives.
 OUTAGES_S = (0.5, 5, 30, 90, 1_200, 3_600, 90_000, 400_000)
@@ -75,6 +79,8 @@ class LedgerPlay:
         self.absences: list[Absence] = []
         self.deaths: list[int] = []
         self.ended = False
+        # What the clock read when the process before this one died.
+        self.walls_from = 0
         self.trace: list[str] = []
         self.sometimes: Counter[str] = Counter(f"with {name}" for name in self.features)
 
@@ -102,6 +108,9 @@ class LedgerPlay:
         while not self.ended:
             faults += await self._live(number, last=number >= lives - 1)
             number += 1
+            if number == lives + LIVES_MORE:
+                faults.append("no life comes to its end any more")
+                break
             if not self.ended:
                 await self._nobody()
         story = self._story()
@@ -140,7 +149,8 @@ class LedgerPlay:
         if not last and "deaths" in self.features:
             self.loop.at_step(self.random.choice((300, 6_000, 40_000)) + self.random.randrange(2_000), _set(death))
         living = self.loop.create_task(self._use(node, last=last))
-        await asyncio.wait({living, death, services.crashed}, return_when=asyncio.FIRST_COMPLETED)
+        first: set[asyncio.Future[Any]] = {living, death, services.crashed}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         faults = self._end_of(living, services.crashed)
         if last or (living.done() and self.random.random() < 0.5):
             await services.stop()
@@ -156,8 +166,6 @@ class LedgerPlay:
         await asyncio.gather(*ghosts, return_exceptions=True)
         bury()
         return faults
-
-    walls_from = 0
 
     def _end_of(self, living: "asyncio.Task[list[str]]", crashed: "asyncio.Future[None]") -> list[str]:
         """How a life ended: a store whose state is unknown is a reason to die, nothing else is."""
@@ -280,7 +288,7 @@ class LedgerPlay:
         )
 
 
-def _set(death: "asyncio.Future[None]") -> "object":
+def _set(death: "asyncio.Future[None]") -> Callable[[], None]:
     def call() -> None:
         if not death.done():
             death.set_result(None)

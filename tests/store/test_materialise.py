@@ -14,6 +14,8 @@ from tasktick.store.schedules import Term
 from tests.store.calendar import MINUTE_MS, Calendar
 from tests.store.world import HOUR_MS, NODE, World
 
+DEADLINE_S = 5.0
+
 
 class WorldClock:
     """The time of a world."""
@@ -47,9 +49,13 @@ def calendar(world: World) -> Calendar:
 
 @pytest.fixture
 def materialiser(calendar: Calendar) -> Materialiser:
-    world = calendar.world
+    return materialiser_of(calendar.world, WorldClock(calendar.world))
+
+
+def materialiser_of(world: World, clock: WorldClock) -> Materialiser:
+    """The loop, of this node."""
     return Materialiser(
-        WorldClock(world),
+        clock,
         world.database,
         Decider(NODE, Term(world.incarnation, world.epochs), world.ids),
         Metrics(),
@@ -94,3 +100,23 @@ async def test_a_schedule_that_cannot_be_planned_holds_up_no_other(
 
     assert await calendar.outcomes(other) == ["run"]
     assert await calendar.outcomes(at_fault) == []
+
+
+class HastyClock(WorldClock):
+    """A minute passes each time that somebody looks."""
+
+    def now_ms(self) -> int:
+        self._world.now += MINUTE_MS
+        return self._world.now
+
+
+async def test_a_start_waits_for_no_time_that_comes_due_meanwhile(calendar: Calendar) -> None:
+    world = calendar.world
+    name = await calendar.create(overlap="allow")
+    world.now += HOUR_MS
+    loop = materialiser_of(world, HastyClock(world))
+
+    await asyncio.wait_for(loop.start(), DEADLINE_S)
+
+    assert "run" in await calendar.outcomes(name)
+    assert (await calendar.row(name)).look_at is not None
