@@ -1,0 +1,94 @@
+"""Ledgers made by hand: a schedule of every ten seconds that nothing is wrong with, and what is told of it."""
+
+from typing import Any
+
+import msgspec
+
+from tests.chaos.ledger_story import Absence, Arrival, Book, Edition, Entry, Fire, LedgerStory
+from tests.chaos.nominal import Timing
+
+START = 1_790_000_000_000
+STEP_MS = 10_000
+HOUR_MS = 3_600_000
+TIMING = Timing(every_ms=STEP_MS)
+
+
+class Scribe:
+    """Writes a history down. Times are in steps of ten seconds from its start, or ms where they are named so."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.editions = [Edition(version=1, at=START, timing=TIMING, **fields)]
+        self.entries: list[Entry] = []
+        self.fires: list[Fire] = []
+        self.arrivals: list[Arrival] = []
+        self.absences: list[Absence] = [Absence(START, START, START, start=True)]
+        self.clock = [(0, 0)]
+        self.now = 0.0
+        self.next_id: str | None = None
+        self.counts: dict[str, int] | None = None
+
+    def decide(self, step: float, outcome: str = "run", reason: str | None = None, **fields: Any) -> Entry:
+        """A row of the ledger and its task; a run is sent and succeeds."""
+        at = START + int(step * STEP_MS)
+        given: dict[str, Any] = {"version": 1, "decided_at": at, "local_ms": at, "task_id": f"t{step}"} | fields
+        entry = Entry(nominal_at=at, outcome=outcome, reason=reason, **given)
+        self.entries.append(entry)
+        self.now = max(self.now, step, (entry.decided_at - START) / STEP_MS)
+        if entry.task_id is not None:
+            self.task(step, "succeeded" if outcome == "run" else outcome, entry.decided_at, entry.task_id)
+            if outcome == "run":
+                self.hit(entry.task_id, entry.decided_at - START + 10)
+        return entry
+
+    def task(self, step: float, state: str, at: int, task_id: str | None = None, **fields: Any) -> None:
+        """A task of the schedule."""
+        picked = at + 5 if state == "succeeded" else None
+        given = {"state": state, "picked_at": picked, "completed_at": at + 20, "attempts": int(picked is not None)}
+        nominal_at = START + int(step * STEP_MS)
+        self.fires.append(Fire(task_id=task_id or f"t{step}", nominal_at=nominal_at, **(given | fields)))
+
+    def hit(self, task_id: str, at_ms: int, took_ms: int = 10, status: int = 200) -> None:
+        """A request, answered."""
+        self.arrivals.append(Arrival(task_id, START + at_ms, START + at_ms + took_ms, status))
+
+    def run(self, *steps: float) -> "Scribe":
+        """These ran, each at its time."""
+        for step in steps:
+            self.decide(step)
+        return self
+
+    def edit(self, step: float, **fields: Any) -> None:
+        """Another version from here on."""
+        last = self.editions[-1]
+        changed = {"version": last.version + 1, "at": START + int(step * STEP_MS)} | fields
+        self.editions.append(msgspec.structs.replace(last, **changed))
+
+    def outage(self, from_step: float, to_step: float) -> None:
+        """Nobody was there."""
+        walls = [START + int(step * STEP_MS) for step in (from_step, to_step)]
+        self.absences.append(Absence(walls[0], walls[1], walls[1], start=True))
+
+    def story(self) -> LedgerStory:
+        """All that was written down."""
+        entries = sorted(self.entries, key=lambda one: one.nominal_at)
+        counts = {
+            word: sum(one.times for one in entries if one.outcome == word) for word in ("run", "skipped", "missed")
+        }
+        counts |= self.counts or {}
+        book = Book(
+            schedule_id="s",
+            editions=self.editions,
+            entries=entries,
+            fires=self.fires,
+            next_id=self.next_id,
+            fired=counts["run"],
+            skipped=counts["skipped"],
+            missed=counts["missed"],
+        )
+        return LedgerStory(
+            books=[book],
+            arrivals=self.arrivals,
+            absences=self.absences,
+            clock=self.clock,
+            ended_true=START + int(self.now * STEP_MS) + 1_000,
+        )
