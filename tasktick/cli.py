@@ -155,6 +155,7 @@ def serve(file: Path | None, processes: int | None, **given: Any) -> None:
     names |= {"gossip": "cluster.gossip", "join": "cluster.join"}
     flags = {names.get(name, name): value for name, value in given.items()}
     config = load_config(file, flags)
+    _refuse_gossip(config)
     store_place(config)
     raise SystemExit(_run(config, lambda: _reread(file, flags)))
 
@@ -162,6 +163,12 @@ def serve(file: Path | None, processes: int | None, **given: Any) -> None:
 def _refuse_processes(processes: int | None) -> None:
     if processes is not None and processes > 1:
         raise Misused(f"--processes {processes}: {ONE_PROCESS}. Leave --processes out.")
+
+
+def _refuse_gossip(config: "Config") -> None:
+    """A ring of one would say that it is more than it is."""
+    if config.cluster.gossip is not None:
+        raise Misused(f"cluster.gossip: {ONE_PROCESS}; several nodes are not there yet. Leave gossip and join out.")
 
 
 def _reread(file: Path | None, flags: dict[str, Any]) -> "Config":
