@@ -1,7 +1,8 @@
 """Break it on purpose, write down all that was seen, and check what is left.
 
 A suite drives a real daemon over real sockets on a real disk, and breaks it: `kill` with SIGKILL at random
-moments and on labelled crash points, `powercut` by taking the disk as it was at a random moment, `controls`
+moments and on labelled crash points, `ledger` the same around the fires of schedules, with outages and clocks that
+are set, `powercut` by taking the disk as it was at a random moment, `controls`
 with bugs planted on purpose. While it runs, every call of a client, every hit at a receiver, every fault and
 every start of a process is appended to a history (`history`); at the end the tables join it, read by SQL and
 through the API. The checker (`checker`) is a pure function from such a history to a verdict. It is not told

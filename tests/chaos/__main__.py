@@ -14,10 +14,11 @@ from tasktick import logs
 from tests.chaos import controls
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
+from tests.chaos.ledger_run import LedgerRun
 from tests.chaos.powercut import PowercutRun
 from tests.chaos.verdict import Verdict
 
-SUITES = ("kill", "powercut", "controls")
+SUITES = ("kill", "powercut", "ledger", "controls")
 VIOLATED = 1
 VOID = 2
 
@@ -54,6 +55,16 @@ async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
         say(f"cuts {counters['cuts']}  that lost {counters['cuts_that_lost']}  torn tails {counters['tails']}")
         say(f"acknowledged, over all cuts {counters['acknowledged']}  lost {counters['lost']}")
         say(f"control: {counters['control_cuts_that_lost']} of {counters['control_cuts']} cuts lost")
+        return verdict
+    if suite == "ledger":
+        verdict = await LedgerRun(count, seed, folder).run()
+        counters = verdict.counters
+        decided = {
+            name: counters[f"ledger {name}"] for name in ("run", "run(buffered)", "skipped(overlap)", "skipped(paused)")
+        }
+        missed = sum(number for name, number in counters.items() if name.startswith("ledger missed"))
+        say(f"schedules {counters['schedules']}  versions {counters['editions']}  requests {counters['arrivals']}")
+        say(f"times decided: {decided}  missed {missed}")
         return verdict
     return await controls.run(seed, folder, max(1, count // 20))
 

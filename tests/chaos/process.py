@@ -142,7 +142,14 @@ class Daemons:
     """Starts of the daemon on one data folder and one port, one after the other."""
 
     def __init__(
-        self, data: Path, history: HistoryWriter, log: Path, plant: str | None = None, *, may_send: bool = True
+        self,
+        data: Path,
+        history: HistoryWriter,
+        log: Path,
+        plant: str | None = None,
+        *,
+        may_send: bool = True,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.data = data
         self._may_send = may_send
@@ -151,10 +158,11 @@ class Daemons:
         self._history = history
         self._log: IO[bytes] = log.open("ab")
         self._plant = plant
+        self._settings = SETTINGS | dict(settings or {})
 
     async def start(self, seam: str | None = None, passes: int = 1, *, hold: bool = False) -> Process:
         """Start one, armed or not."""
-        environment = {**os.environ, **SETTINGS}
+        environment = {**os.environ, **self._settings}
         if hold:
             environment["CHAOS_HOLD"] = "1"
         if seam is not None:
