@@ -14,7 +14,7 @@ from tasktick import logs
 from tests.chaos import controls
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
-from tests.chaos.ledger_run import LedgerRun
+from tests.chaos.ledger_suite import LedgerRun
 from tests.chaos.powercut import PowercutRun
 from tests.chaos.verdict import Verdict
 
@@ -47,6 +47,13 @@ async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
             p50, p99 = percentile(values, 0.5), percentile(values, 0.99)
             say(f"restart to {name}: p50 {p50} ms  p99 {p99} ms  ({len(values)} times)")
         return outcome.verdict
+    if suite == "ledger":
+        verdict = await LedgerRun(count, seed, folder).run()
+        counters = verdict.counters
+        runs = sum(number for name, number in counters.items() if name.startswith("ledger run"))
+        say(f"schedules {counters['schedules']}  faults {counters['faults']}  clock steps {counters['clock_steps']}")
+        say(f"times that ran {runs}  arrivals {counters['arrivals']}  violations {len(verdict.violations)}")
+        return verdict
     if suite == "powercut":
         if not available():
             raise SystemExit("powercut needs root, loop devices, mkfs.ext4 and fsfreeze; here they are not.")
@@ -55,16 +62,6 @@ async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
         say(f"cuts {counters['cuts']}  that lost {counters['cuts_that_lost']}  torn tails {counters['tails']}")
         say(f"acknowledged, over all cuts {counters['acknowledged']}  lost {counters['lost']}")
         say(f"control: {counters['control_cuts_that_lost']} of {counters['control_cuts']} cuts lost")
-        return verdict
-    if suite == "ledger":
-        verdict = await LedgerRun(count, seed, folder).run()
-        counters = verdict.counters
-        decided = {
-            name: counters[f"ledger {name}"] for name in ("run", "run(buffered)", "skipped(overlap)", "skipped(paused)")
-        }
-        missed = sum(number for name, number in counters.items() if name.startswith("ledger missed"))
-        say(f"schedules {counters['schedules']}  versions {counters['editions']}  requests {counters['arrivals']}")
-        say(f"times decided: {decided}  missed {missed}")
         return verdict
     return await controls.run(seed, folder, max(1, count // 20))
 

@@ -152,17 +152,17 @@ class Daemons:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.data = data
+        self._settings = dict(settings or {})
         self._may_send = may_send
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._history = history
         self._log: IO[bytes] = log.open("ab")
         self._plant = plant
-        self._settings = SETTINGS | dict(settings or {})
 
     async def start(self, seam: str | None = None, passes: int = 1, *, hold: bool = False) -> Process:
         """Start one, armed or not."""
-        environment = {**os.environ, **self._settings}
+        environment = {**os.environ, **SETTINGS, **self._settings}
         if hold:
             environment["CHAOS_HOLD"] = "1"
         if seam is not None:

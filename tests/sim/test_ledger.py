@@ -51,7 +51,9 @@ def test_a_cursor_outside_the_transaction_of_its_rows_is_noticed(monkeypatch: py
     """Planted: the schedule moves on first, and its rows come in a transaction of their own."""
     right = schedules._write
 
-    async def in_two(self: Any, plans: list[Plan]) -> int:
+    async def in_two(self: Any, plans: list[Plan], failed: dict[str, Exception]) -> int:
+        del failed
+
         async def first(tx: Transaction) -> list[bool]:
             fresh = [one for one in plans if not await schedules._stale(tx, [one])]
             await tx.run("schedule_stand", rows=[schedules._standing_row(one.after) for one in fresh])

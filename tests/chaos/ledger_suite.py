@@ -1,0 +1,387 @@
+"""Suite `ledger`: schedules on a real daemon that is killed around their fires, left down, held, and has its clock set.
+
+The clock is libfaketime's: the daemon reads another wall clock, timers go on as they are. Clients create, edit, pause,
+resume and trigger meanwhile. In the end every ledger, as SQL and the API tell it, is held against the oracle.
+"""
+
+import asyncio
+import signal
+from collections import Counter
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from tests.chaos import dump
+from tests.chaos.history import Answered, HistoryWriter, Hit, now_ms
+from tests.chaos.kill import FILE, POLL_S
+from tests.chaos.ledger import count, judge
+from tests.chaos.ledger_dump import books
+from tests.chaos.ledger_story import Absence, Arrival, Edition, LedgerStory
+from tests.chaos.nominal import Timing
+from tests.chaos.process import Daemons, Process
+from tests.chaos.receiver import Receiver
+from tests.chaos.verdict import Verdict, Violation
+
+MISSED_AFTER_MS = 4_000
+SLACK_MS = 2_000
+SCHEDULES = 8
+ANSWER_S = 5.0
+UP_S = (0.2, 2.5)
+OUTAGES_S = (0.0, 0.1, 1.0, 6.5, 9.0)
+STEPS_MS = (700, 1_500, 30_000, 3_600_000, 86_400_000, 2_592_000_000)
+BACK_MS = (500, 1_000, 2_500)
+SETTLED_WITHIN_S = 60.0
+CALM_S = 4.0
+TIMINGS = (
+    Timing(every_ms=1_000),
+    Timing(every_ms=2_000),
+    Timing(every_ms=3_000, anchor_at=1_500),
+    Timing(cron="* * * * * *", zone="Europe/Berlin"),
+    Timing(cron="*/2 * * * * *", zone="America/New_York"),
+    Timing(cron="*/5 * * * * *", zone="Australia/Lord_Howe", gap="skip", repeat="both"),
+    Timing(cron="30 2 * * *", zone="Europe/Berlin"),
+    Timing(cron="0 * * * *", zone="Asia/Kolkata"),
+)
+BEHAVIOURS = ("ok", "ok", "slow", "flaky", "slow")
+FAULTS = ("kill", "kill", "kill", "outage", "outage", "step", "step", "back", "term", "hold", "step_down")
+ACTS = ("edit", "pause", "pause_until", "resume", "resume", "trigger", "trigger", "none")
+
+
+class LedgerRun:
+    """One run."""
+
+    def __init__(self, count: int, seed: int, folder: Path) -> None:
+        self._count = count
+        self._random = Random(seed)
+        self._clock = folder / "clock"
+        self._history = HistoryWriter(folder / "history.jsonl")
+        self._daemons = Daemons(folder / "data", self._history, folder / "daemon.log", settings=self._settings())
+        self._receiver = Receiver(self._history)
+        self._offset_ms = 0
+        self._segments = [(now_ms(), 0)]
+        self._absences: list[Absence] = []
+        self._deaths: list[int] = []
+        self._editions: dict[str, list[Edition]] = {}
+        self._unsure: dict[str, dict[str, Any]] = {}
+        self._triggers: dict[str, str] = {}
+        self._triggered: set[str] = set()
+        self._counters: Counter[str] = Counter()
+        self._left_at = now_ms()
+        self._process: Process | None = None
+
+    def _settings(self) -> dict[str, str]:
+        found = find_spec("libfaketime")
+        assert found is not None, "the clock is set by libfaketime, which the dev extra brings"
+        assert found.origin is not None
+        library = Path(found.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
+        self._clock.parent.mkdir(parents=True, exist_ok=True)
+        self._clock.write_text("+0")
+        return {
+            "LD_PRELOAD": str(library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+            "FAKETIME_NO_CACHE": "1",
+            # Else waits with a timeout, such as that for the interpreter's lock, end at once and spin.
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+            "DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "TASKTICK_SCHEDULER__MISSED_AFTER_MS": str(MISSED_AFTER_MS),
+            "TASKTICK_SCHEDULER__MISSED_ROWS_MAX": "60",
+            "TASKTICK_STORE__RETENTION_DAYS": "36500",
+            "TASKTICK_LOG__LEVEL": "warning",
+        }
+
+    @property
+    def _wall(self) -> int:
+        """What the daemon's clock reads."""
+        return now_ms() + self._offset_ms
+
+    async def run(self) -> Verdict:
+        """Play, settle, judge."""
+        try:
+            async with self._receiver:
+                await self._start()
+                async with self._daemons.session() as session:
+                    for _ in range(SCHEDULES):
+                        await self._create(session)
+                    for _ in range(self._count):
+                        await self._act(session)
+                        await self._fault()
+                        await self._ask_again(session)
+                    return await self._end(session)
+        finally:
+            if self._process is not None and self._process.alive:
+                await self._process.strike("kill", signal.SIGKILL)
+            self._daemons.close()
+            self._history.close()
+
+    async def _start(self) -> None:
+        self._process = await self._daemons.start()
+        assert await self._process.ready(), "the daemon did not start"
+        self._absences.append(Absence(self._left_at, self._wall, now_ms(), start=True))
+
+    async def _gone(self, kind: signal.Signals) -> None:
+        assert self._process is not None
+        self._left_at = self._wall
+        await self._process.strike("kill" if kind is signal.SIGKILL else "term", kind)
+        self._deaths.append(now_ms())
+        self._counters[f"fault_{kind.name.lower()}"] += 1
+
+    def _set_clock(self, step_ms: int) -> None:
+        self._offset_ms += step_ms
+        self._clock.write_text(f"{self._offset_ms / 1_000:+.3f}")
+        self._segments.append((now_ms(), self._offset_ms))
+        self._counters["clock_steps"] += 1
+        self._counters["clock_forward" if step_ms > 0 else "clock_back"] += 1
+
+    async def _fault(self) -> None:
+        """Something goes wrong; afterwards a daemon is there."""
+        random = self._random
+        self._counters["faults"] += 1
+        await asyncio.sleep(random.uniform(*UP_S))
+        match random.choice(FAULTS):
+            case "step":
+                before, step_ms = self._wall, random.choice(STEPS_MS)
+                self._set_clock(step_ms)
+                if step_ms > MISSED_AFTER_MS - SLACK_MS:
+                    sure = step_ms > MISSED_AFTER_MS + SLACK_MS
+                    self._absences.append(Absence(before, before + step_ms, now_ms(), sure=sure))
+                return
+            case "back":
+                self._set_clock(-random.choice(BACK_MS))
+                return
+            case "hold":
+                before, held_s = self._wall, random.choice((0.5, 7.0))
+                assert self._process is not None
+                await self._process.hold(held_s)
+                self._absences.append(Absence(before, self._wall, now_ms(), sure=False))
+                return
+            case "term":
+                await self._gone(signal.SIGTERM)
+            case "kill":
+                # Around a fire: they fall on whole seconds of the daemon's clock.
+                to_second_ms = 1_000 - self._wall % 1_000
+                await asyncio.sleep(max(0.0, to_second_ms / 1_000 + random.uniform(-0.03, 0.06)))
+                await self._gone(signal.SIGKILL)
+            case "outage" | "step_down" as kind:
+                await self._gone(signal.SIGKILL)
+                if kind == "step_down":
+                    self._set_clock(random.choice(STEPS_MS))
+                await asyncio.sleep(random.choice(OUTAGES_S))
+        await self._start()
+
+    async def _create(self, session: aiohttp.ClientSession) -> None:
+        random, number = self._random, len(self._editions)
+        timing = TIMINGS[number % len(TIMINGS)]
+        edition = Edition(
+            version=1,
+            at=0,
+            timing=timing,
+            overlap=random.choice(("skip", "skip", "allow", "buffer_one")),
+            mode=random.choice(("latest", "latest", "earliest", "none", "all")),
+            max_runs=random.choice((100, 3)),
+            jitter_ms=random.choice((0, 0, 300)),
+        )
+        task = {
+            "target": {"url": self._receiver.url(BEHAVIOURS[number % len(BEHAVIOURS)], f"s{number}"), "timeout": 2},
+            "retry": {"strategy": "fixed", "initial": 0.3, "jitter": 0},
+        }
+        made = await self._call(session, "POST", "/v1/schedules", {"task": task, **_asked(edition)})
+        assert made is not None, "no fault was made yet"
+        name = made["id"].removeprefix("sch_")
+        self._editions[name] = [msgspec.structs.replace(edition, at=_instant(made["created_at"]))]
+
+    async def _act(self, session: aiohttp.ClientSession) -> None:
+        """A client changes its mind, while the daemon may be killed."""
+        random = self._random
+        name, act = random.choice(sorted(self._editions)), random.choice(ACTS)
+        last = self._editions[name][-1]
+        changed: dict[str, Any] = {}
+        path = f"/v1/schedules/sch_{name}"
+        self._counters[f"did_{act}"] += 1
+        match act:
+            case "edit":
+                changed = {"timing": random.choice(TIMINGS), "mode": random.choice(("latest", "none", "all"))}
+                body = _asked(msgspec.structs.replace(last, **changed))
+                await self._change(session, name, changed, "PATCH", path, body)
+            case "pause":
+                changed = {"paused": True, "paused_until": None}
+                await self._change(session, name, changed, "POST", f"{path}/pause", {})
+            case "pause_until":
+                until = self._wall + random.choice((1_000, 3_000, 8_000))
+                changed = {"paused": True, "paused_until": until}
+                await self._change(session, name, changed, "POST", f"{path}/pause", {"until": until / 1_000})
+            case "resume":
+                changed = {"paused": False, "paused_until": None}
+                await self._change(session, name, changed, "POST", f"{path}/resume", None)
+            case "trigger":
+                self._triggers[f"trigger-{len(self._triggers)}-{random.random()}"] = path
+                await self._trigger(session)
+            case _:
+                pass
+
+    async def _change(
+        self,
+        session: aiohttp.ClientSession,
+        name: str,
+        changed: dict[str, Any],
+        method: str,
+        path: str,
+        body: Any,
+    ) -> None:
+        self._unsure[name] = changed
+        document = await self._call(session, method, path, body)
+        if document is not None:
+            self._note(name, document)
+
+    def _note(self, name: str, document: dict[str, Any]) -> None:
+        """How a schedule stands: if its version has grown, the change that was asked for has been made."""
+        changed, editions = self._unsure.pop(name, {}), self._editions[name]
+        last, version = editions[-1], int(document["version"])
+        ended_by_itself = last.paused_until is not None and not document["paused"] and not changed
+        if version <= last.version or ended_by_itself:
+            return
+        standing: dict[str, Any] = {"paused": document["paused"], "paused_until": None}
+        if document["paused_until"] is not None:
+            standing["paused_until"] = _instant(document["paused_until"])
+        at = _instant(document["updated_at"])
+        editions.append(msgspec.structs.replace(last, **(changed | standing), version=version, at=at))
+
+    async def _ask_again(self, session: aiohttp.ClientSession) -> None:
+        """What was left open by a fault is asked for, or asked again under the same key."""
+        for name in sorted(self._unsure):
+            document = await self._call(session, "GET", f"/v1/schedules/sch_{name}", None)
+            if document is not None:
+                self._note(name, document)
+        await self._trigger(session)
+
+    async def _trigger(self, session: aiohttp.ClientSession) -> None:
+        for key, path in sorted(self._triggers.items()):
+            made = await self._call(session, "POST", f"{path}/trigger", {}, {"Idempotency-Key": key})
+            if made is not None:
+                self._triggered.add(made["id"].removeprefix("tsk_"))
+                del self._triggers[key]
+
+    async def _call(
+        self,
+        session: aiohttp.ClientSession,
+        method: str,
+        path: str,
+        body: Any,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, Any] | None:
+        """The object that came back; None if nobody knows."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                async with session.request(method, path, json=body, headers=headers) as answer:
+                    document = await answer.json(content_type=None)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return None
+        if answer.status >= 500 or answer.status == 409:
+            self._counters[f"refused_{answer.status}"] += 1
+            return None
+        assert answer.status < 300, f"{method} {path} {body}: {answer.status} {document}"
+        return dict(document)
+
+    async def _end(self, session: aiohttp.ClientSession) -> Verdict:
+        """No faults: whatever is due is decided; then everything is paused and comes to its end."""
+        process = self._process
+        assert process is not None
+        await asyncio.sleep(CALM_S)
+        await self._ask_again(session)
+        for name in sorted(self._editions):
+            changed = {"paused": True, "paused_until": None}
+            await self._change(session, name, changed, "POST", f"/v1/schedules/sch_{name}/pause", {})
+        await self._ask_again(session)
+        assert not self._unsure, "the daemon does not answer"
+        file = self._daemons.data / FILE
+        give_up = asyncio.get_running_loop().time() + SETTLED_WITHIN_S
+        while dump.unfinished(file) and process.alive and asyncio.get_running_loop().time() < give_up:
+            await process.gone(POLL_S)
+        by_api = {name: await self._ledger(session, name) for name in sorted(self._editions)}
+        left = dump.unfinished(file)
+        await process.strike("term", signal.SIGTERM)
+        return self._judge(file, by_api, left)
+
+    async def _ledger(self, session: aiohttp.ClientSession, name: str) -> list[tuple[int, str, int]]:
+        """What the API says became of each time, the earliest first."""
+        rows: list[tuple[int, str, int]] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            page = f"&cursor={cursor}" if cursor else ""
+            found = await self._call(session, "GET", f"/v1/schedules/sch_{name}/fires?limit=1000{page}", None)
+            assert found is not None, "the daemon does not answer"
+            rows += [(_instant(row["nominal"]), row["outcome"], row["count"]) for row in found["data"]]
+            cursor = found["next_cursor"]
+        return rows[::-1]
+
+    def _judge(self, file: Path, by_api: dict[str, list[tuple[int, str, int]]], left: int) -> Verdict:
+        connection = dump.open_read_only(file)
+        try:
+            found = books(connection, self._editions, self._triggered)
+        finally:
+            connection.close()
+        story = LedgerStory(
+            books=found,
+            arrivals=self._arrivals(),
+            absences=self._absences,
+            clock=self._segments,
+            deaths=self._deaths,
+            ended_true=now_ms(),
+            missed_after_ms=MISSED_AFTER_MS,
+            slack_ms=SLACK_MS,
+            commit_ms=10_000,
+        )
+        violations = judge(story)
+        violations += [
+            Violation("api_differs", f"{book.schedule_id}: the API tells another ledger than SQL")
+            for book in found
+            if by_api[book.schedule_id] != [(one.nominal_at, one.outcome, one.times) for one in book.entries]
+        ]
+        if left:
+            violations.append(Violation("unfinished", f"{left} tasks did not end within {SETTLED_WITHIN_S} s"))
+        self._counters.update(count(story))
+        return Verdict(violations, self._counters, self._void())
+
+    def _void(self) -> list[str]:
+        """What a run of this length must have seen."""
+        demanded = ["ledger run", "arrivals"]
+        if self._count >= 50:
+            demanded += ["clock_forward", "clock_back", "fault_sigkill", "fault_sigterm", "ledger skipped(paused)"]
+            demanded += ["ledger missed(catch_up:latest)", "ledger stretch"]
+        return [f"nothing of this was seen: {name}" for name in demanded if not self._counters[name]]
+
+    def _arrivals(self) -> list[Arrival]:
+        answered = {one.hit: one for one in self._history.records if isinstance(one, Answered)}
+        found = []
+        for one in self._history.records:
+            if isinstance(one, Hit):
+                after = answered.get(one.hit)
+                read = after is not None and after.how == "answer"
+                task_id = one.headers["webhook-id"].removeprefix("tsk_")
+                until, status = (after.at, after.status) if after is not None and read else (None, None)
+                found.append(Arrival(task_id, one.at, until, status))
+        return found
+
+
+def _asked(edition: Edition) -> dict[str, Any]:
+    """The schedule in the words of the API."""
+    timing = edition.timing
+    return {
+        "cron": timing.cron,
+        "every": None if timing.every_ms is None else timing.every_ms / 1_000,
+        "anchor": timing.anchor_at / 1_000 if timing.every_ms is not None else None,
+        "timezone": timing.zone,
+        "dst": {"gap": timing.gap, "repeat": timing.repeat},
+        "overlap": edition.overlap,
+        "catch_up": {"mode": edition.mode, "max": edition.max_runs},
+        "jitter": edition.jitter_ms / 1_000,
+    }
+
+
+def _instant(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1_000)
