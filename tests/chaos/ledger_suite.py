@@ -7,7 +7,6 @@ resume and trigger meanwhile. In the end every ledger, as SQL and the API tell i
 import asyncio
 import signal
 from collections import Counter
-from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -20,6 +19,7 @@ from tests.chaos import dump
 from tests.chaos.history import Answered, HistoryWriter, Hit, now_ms
 from tests.chaos.kill import FILE, POLL_S
 from tests.chaos.ledger import count, judge
+from tests.chaos.ledger_documents import asked, differences, instant
 from tests.chaos.ledger_dump import books
 from tests.chaos.ledger_story import Absence, Arrival, Edition, LedgerStory
 from tests.chaos.nominal import Timing
@@ -48,7 +48,17 @@ TIMINGS = (
     Timing(cron="0 * * * *", zone="Asia/Kolkata"),
 )
 BEHAVIOURS = ("ok", "ok", "slow", "flaky", "slow")
-FAULTS = ("kill", "kill", "kill", "outage", "outage", "step", "step", "back", "term", "hold", "step_down")
+FAULTS = ("kill", "kill", "armed", "armed", "outage", "outage", "step", "step", "back", "term", "hold", "step_down")
+# Where a process kills itself: about the commits that decide times, that claim a fire and that end one.
+LABELS = (
+    "before_ledger_commit",
+    "after_ledger_commit",
+    "after_claim_before_send",
+    "before_end_commit",
+    "after_end_commit",
+)
+PASSES_MAX = 5
+ARMED_WITHIN_S = 6.0
 ACTS = ("edit", "pause", "pause_until", "resume", "resume", "trigger", "trigger", "none")
 
 
@@ -57,7 +67,7 @@ class LedgerRun:
 
     def __init__(self, count: int, seed: int, folder: Path) -> None:
         self._count = count
-        self._random = Random(seed)
+        self._random, self._whims = Random(seed), Random(f"whims.{seed}")
         self._clock = folder / "clock"
         self._history = HistoryWriter(folder / "history.jsonl")
         self._daemons = Daemons(folder / "data", self._history, folder / "daemon.log", settings=self._settings())
@@ -109,8 +119,7 @@ class LedgerRun:
                     for _ in range(SCHEDULES):
                         await self._create(session)
                     for _ in range(self._count):
-                        await self._act(session)
-                        await self._fault()
+                        await asyncio.gather(self._fault(), self._act(session))
                         await self._ask_again(session)
                     return await self._end(session)
         finally:
@@ -119,10 +128,28 @@ class LedgerRun:
             self._daemons.close()
             self._history.close()
 
-    async def _start(self) -> None:
-        self._process = await self._daemons.start()
-        assert await self._process.ready(), "the daemon did not start"
-        self._absences.append(Absence(self._left_at, self._wall, now_ms(), start=True))
+    async def _start(self, label: str | None = None) -> None:
+        """A process that is ready; one that is armed may have died before it was."""
+        wall, began = self._wall, now_ms()
+        self._process = await self._daemons.start(label, self._random.randint(1, PASSES_MAX))
+        assert await self._process.ready() or label, "the daemon did not start"
+        self._absences.append(Absence(self._left_at, wall, began, start=True))
+        # It may have begun to look at any time until then.
+        self._absences.append(Absence(wall, self._wall, now_ms(), sure=False))
+
+    async def _die_armed(self) -> None:
+        """The next process kills itself, where it is armed to."""
+        label = LABELS[self._counters["armed"] % len(LABELS)]
+        self._counters["armed"] += 1
+        await self._start(label)
+        assert self._process is not None
+        if not await self._process.gone(ARMED_WITHIN_S):
+            await self._gone(signal.SIGKILL)
+            return
+        self._counters[f"at_{label}"] += 1
+        self._left_at = self._wall
+        self._deaths.append(now_ms())
+        self._process.write_off("armed", label=label)
 
     async def _gone(self, kind: signal.Signals) -> None:
         assert self._process is not None
@@ -167,6 +194,9 @@ class LedgerRun:
                 to_second_ms = 1_000 - self._wall % 1_000
                 await asyncio.sleep(max(0.0, to_second_ms / 1_000 + random.uniform(-0.03, 0.06)))
                 await self._gone(signal.SIGKILL)
+            case "armed":
+                await self._gone(signal.SIGKILL)
+                await self._die_armed()
             case "outage" | "step_down" as kind:
                 await self._gone(signal.SIGKILL)
                 if kind == "step_down":
@@ -190,14 +220,15 @@ class LedgerRun:
             "target": {"url": self._receiver.url(BEHAVIOURS[number % len(BEHAVIOURS)], f"s{number}"), "timeout": 2},
             "retry": {"strategy": "fixed", "initial": 0.3, "jitter": 0},
         }
-        made = await self._call(session, "POST", "/v1/schedules", {"task": task, **_asked(edition)})
+        made = await self._call(session, "POST", "/v1/schedules", {"task": task, **asked(edition)})
         assert made is not None, "no fault was made yet"
         name = made["id"].removeprefix("sch_")
-        self._editions[name] = [msgspec.structs.replace(edition, at=_instant(made["created_at"]))]
+        self._editions[name] = [msgspec.structs.replace(edition, at=instant(made["created_at"]))]
 
     async def _act(self, session: aiohttp.ClientSession) -> None:
         """A client changes its mind, while the daemon may be killed."""
-        random = self._random
+        random = self._whims
+        await asyncio.sleep(random.uniform(*UP_S))
         name, act = random.choice(sorted(self._editions)), random.choice(ACTS)
         last = self._editions[name][-1]
         changed: dict[str, Any] = {}
@@ -206,7 +237,7 @@ class LedgerRun:
         match act:
             case "edit":
                 changed = {"timing": random.choice(TIMINGS), "mode": random.choice(("latest", "none", "all"))}
-                body = _asked(msgspec.structs.replace(last, **changed))
+                body = asked(msgspec.structs.replace(last, **changed))
                 await self._change(session, name, changed, "PATCH", path, body)
             case "pause":
                 changed = {"paused": True, "paused_until": None}
@@ -247,8 +278,8 @@ class LedgerRun:
             return
         standing: dict[str, Any] = {"paused": document["paused"], "paused_until": None}
         if document["paused_until"] is not None:
-            standing["paused_until"] = _instant(document["paused_until"])
-        at = _instant(document["updated_at"])
+            standing["paused_until"] = instant(document["paused_until"])
+        at = instant(document["updated_at"])
         editions.append(msgspec.structs.replace(last, **(changed | standing), version=version, at=at))
 
     async def _ask_again(self, session: aiohttp.ClientSession) -> None:
@@ -307,19 +338,19 @@ class LedgerRun:
         await process.strike("term", signal.SIGTERM)
         return self._judge(file, by_api, left)
 
-    async def _ledger(self, session: aiohttp.ClientSession, name: str) -> list[tuple[int, str, int]]:
+    async def _ledger(self, session: aiohttp.ClientSession, name: str) -> list[dict[str, Any]]:
         """What the API says became of each time, the earliest first."""
-        rows: list[tuple[int, str, int]] = []
+        rows: list[dict[str, Any]] = []
         cursor: str | None = ""
         while cursor is not None:
             page = f"&cursor={cursor}" if cursor else ""
             found = await self._call(session, "GET", f"/v1/schedules/sch_{name}/fires?limit=1000{page}", None)
             assert found is not None, "the daemon does not answer"
-            rows += [(_instant(row["nominal"]), row["outcome"], row["count"]) for row in found["data"]]
+            rows += found["data"]
             cursor = found["next_cursor"]
         return rows[::-1]
 
-    def _judge(self, file: Path, by_api: dict[str, list[tuple[int, str, int]]], left: int) -> Verdict:
+    def _judge(self, file: Path, by_api: dict[str, list[dict[str, Any]]], left: int) -> Verdict:
         connection = dump.open_read_only(file)
         try:
             found = books(connection, self._editions, self._triggered)
@@ -337,11 +368,7 @@ class LedgerRun:
             commit_ms=10_000,
         )
         violations = judge(story)
-        violations += [
-            Violation("api_differs", f"{book.schedule_id}: the API tells another ledger than SQL")
-            for book in found
-            if by_api[book.schedule_id] != [(one.nominal_at, one.outcome, one.times) for one in book.entries]
-        ]
+        violations += [one for book in found for one in differences(book, by_api[book.schedule_id])]
         if left:
             violations.append(Violation("unfinished", f"{left} tasks did not end within {SETTLED_WITHIN_S} s"))
         self._counters.update(count(story))
@@ -352,7 +379,7 @@ class LedgerRun:
         demanded = ["ledger run", "arrivals"]
         if self._count >= 50:
             demanded += ["clock_forward", "clock_back", "fault_sigkill", "fault_sigterm", "ledger skipped(paused)"]
-            demanded += ["ledger missed(catch_up:latest)", "ledger stretch"]
+            demanded += ["ledger missed(catch_up:latest)", "ledger stretch", *(f"at_{label}" for label in LABELS)]
         return [f"nothing of this was seen: {name}" for name in demanded if not self._counters[name]]
 
     def _arrivals(self) -> list[Arrival]:
@@ -366,22 +393,3 @@ class LedgerRun:
                 until, status = (after.at, after.status) if after is not None and read else (None, None)
                 found.append(Arrival(task_id, one.at, until, status))
         return found
-
-
-def _asked(edition: Edition) -> dict[str, Any]:
-    """The schedule in the words of the API."""
-    timing = edition.timing
-    return {
-        "cron": timing.cron,
-        "every": None if timing.every_ms is None else timing.every_ms / 1_000,
-        "anchor": timing.anchor_at / 1_000 if timing.every_ms is not None else None,
-        "timezone": timing.zone,
-        "dst": {"gap": timing.gap, "repeat": timing.repeat},
-        "overlap": edition.overlap,
-        "catch_up": {"mode": edition.mode, "max": edition.max_runs},
-        "jitter": edition.jitter_ms / 1_000,
-    }
-
-
-def _instant(text: str) -> int:
-    return round(datetime.fromisoformat(text).timestamp() * 1_000)

@@ -26,6 +26,8 @@ LABELS = (
     "after_answer_before_end",
     "before_end_commit",
     "after_end_commit",
+    "before_ledger_commit",
+    "after_ledger_commit",
     "during_checkpoint",
     "during_migration",
 )
@@ -89,6 +91,8 @@ def _wrap_commits(seams: Seams) -> None:
                 seams.passing("before_commit")
                 if queries["task_end"]:
                     seams.passing("before_end_commit")
+                if queries["ledger_insert"]:
+                    seams.passing("before_ledger_commit")
                 return result
 
             result = write_with(raw, then)
@@ -107,6 +111,8 @@ def _after_commit(seams: Seams, queries: Counter[str]) -> None:
         seams.passing("after_claim_before_send")
     if queries["task_end"]:
         seams.passing("after_end_commit")
+    if queries["ledger_insert"]:
+        seams.passing("after_ledger_commit")
 
 
 def _wrap_migration(seams: Seams) -> None:

@@ -1,0 +1,65 @@
+"""Schedules and the rows of their ledgers in the words of the API, for the checker of ledgers. Pure."""
+
+from datetime import datetime
+from typing import Any
+
+from tests.chaos.ledger_story import Book, Edition
+from tests.chaos.verdict import Violation
+
+
+def asked(edition: Edition) -> dict[str, Any]:
+    """The schedule as a client asks for it."""
+    timing = edition.timing
+    return {
+        "cron": timing.cron,
+        "every": None if timing.every_ms is None else timing.every_ms / 1_000,
+        "anchor": timing.anchor_at / 1_000 if timing.every_ms is not None else None,
+        "timezone": timing.zone,
+        "dst": {"gap": timing.gap, "repeat": timing.repeat},
+        "overlap": edition.overlap,
+        "catch_up": {"mode": edition.mode, "max": edition.max_runs},
+        "jitter": edition.jitter_ms / 1_000,
+    }
+
+
+def instant(text: str) -> int:
+    """Milliseconds since the epoch."""
+    return round(datetime.fromisoformat(text).timestamp() * 1_000)
+
+
+def differences(book: Book, rows: list[dict[str, Any]]) -> list[Violation]:
+    """Where the ledger as the API tells it, the earliest row first, is not the one that SQL does."""
+    told = [
+        (
+            instant(row["nominal"]),
+            row["outcome"],
+            row["reason"],
+            row["task_id"] and row["task_id"].removeprefix("tsk_"),
+            row["schedule_version"],
+            instant(row["decided_at"]),
+            row["collapsed"],
+            row["missed"],
+            row["to"] and instant(row["to"]),
+            row["count"],
+        )
+        for row in rows
+    ]
+    stored = [
+        (
+            one.nominal_at,
+            one.outcome,
+            one.reason,
+            one.task_id,
+            one.version,
+            one.decided_at,
+            one.collapsed,
+            one.missed,
+            one.until_at,
+            one.times,
+        )
+        for one in book.entries
+    ]
+    if told == stored:
+        return []
+    odd = sorted(map(repr, set(told) ^ set(stored)))[:4]
+    return [Violation("api_differs", f"{book.schedule_id}: of {len(stored)} rows the API tells {len(told)}: {odd}")]
