@@ -51,5 +51,6 @@ def test_an_armed_process_dies_in_the_pass_it_was_told() -> None:
 
 
 def test_every_label_is_used_and_every_plant_has_its_control() -> None:
-    assert set(kill.PASSES_MAX) | {"during_migration"} == set(LABELS)
+    elsewhere = {"during_migration", "before_ledger_commit", "after_ledger_commit"}
+    assert set(kill.PASSES_MAX) | elsewhere == set(LABELS)
     assert {control.plant for control in CONTROLS} == set(PLANTS)
