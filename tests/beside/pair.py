@@ -111,10 +111,10 @@ class Pair(RuleBasedStateMachine):
             assert found[0], f"{name}: {found[1]}"
 
     async def _everything(self, tx: Transaction) -> list[Any]:
-        found: list[Any] = await events_told.items(tx)
+        found: list[Any] = await happened(tx)
         for tenant in TENANTS:
             ids = await listing.ids_page(tx, tenant, TaskFilter(now=self.now), beyond=None, limit=ALL)
-            found += [await tasks.views(tx, tenant, ids), await tasks.latest_payloads(tx, ids)]
+            found += [await tasks.views(tx, tenant, ids), await stored(tx, ids)]
             found += [await attempts.of_task(tx, one) for one in ids]
             found += [await names.find(tx, tenant, kind, key) for kind in ("task", "schedule") for key in KEYS]
             found += [await names.find(tx, tenant, names.IDEMPOTENCY, name) for name in NAMES]
@@ -122,3 +122,20 @@ class Pair(RuleBasedStateMachine):
             found += [await schedules.templates(tx, plans)]
             found += [await schedules.ledger(tx, one) for one in plans]
         return [*found, await events.edges(tx), await counts.actual(tx)]
+
+
+async def stored(tx: Transaction, ids: list[str]) -> list[Any]:
+    """What they send, in an order; the store promises none."""
+    return sorted(await tasks.latest_payloads(tx, ids), key=lambda one: one.owner_id)
+
+
+async def happened(tx: Transaction) -> list[Any]:
+    """All events, row by row; what happened to different tasks in one transaction has no order."""
+    found: list[Any] = []
+    at = (await events.edges(tx)).oldest
+    while rows := await events.page(tx, at):
+        for row in rows:
+            items = {tenant: sorted(row.of(tenant), key=lambda one: one.id) for tenant in sorted(row.tenants)}
+            found.append([row.sequence, items])
+        at = rows[-1].sequence + 1
+    return found

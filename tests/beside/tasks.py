@@ -74,6 +74,11 @@ def made(world: World, fields: dict[str, Any]) -> Create:
     return Create(task) if shown is None else world.idempotent(task, shown[0], shown[1], window_ms=HOUR_MS)
 
 
+async def claimed(world: World, *ids: str, **fields: Any) -> list[Claimed]:
+    """A claim, in an order; the store promises none."""
+    return sorted(await world.claim(*ids, **fields), key=lambda one: one.id)
+
+
 class TaskRules(Pair):
     """What becomes of tasks."""
 
@@ -90,13 +95,13 @@ class TaskRules(Pair):
 
     @rule(target=Pair.claims, ids=st.lists(Pair.ids, max_size=4), early_ms=st.sampled_from([0, EARLY_MS]))
     def claim(self, ids: list[str], early_ms: int) -> MultipleResults[Claimed]:
-        return multiple(*(self.both(lambda world: world.claim(*ids, early_ms=early_ms)) or ()))
+        return multiple(*(self.both(lambda world: claimed(world, *ids, early_ms=early_ms)) or ()))
 
     @rule(target=Pair.claims)
     def claim_what_is_due(self) -> MultipleResults[Claimed]:
         async def work(world: World) -> list[Claimed]:
             found = await world.database.near.read(lambda tx: due.between(tx, due.BEGINNING, "", world.now, 3))
-            return await world.claim(*(one.id for one in found))
+            return await claimed(world, *(one.id for one in found))
 
         return multiple(*(self.both(work) or ()))
 
@@ -119,7 +124,7 @@ class TaskRules(Pair):
     @rule(ends=st.lists(st.tuples(Pair.claims, st.sampled_from(ENDS)), min_size=1, max_size=4))
     def end(self, ends: list[tuple[Claimed, int | str]]) -> None:
         async def work(world: World) -> list[Any]:
-            return await world.end(*[await self._end_of(world, claimed, how) for claimed, how in ends])
+            return await world.end(*[await self._end_of(world, one, how) for one, how in ends])
 
         self.both(work)
 
@@ -151,7 +156,7 @@ class TaskRules(Pair):
         self, task_id: str, ahead_ms: int, columns: dict[str, Any], body: str | None, name: str | None
     ) -> None:
         async def operation(tx: Transaction) -> list[str]:
-            [row] = await tasks.states(tx, [task_id])
+            row = (await tasks.states(tx, [task_id]))[0]
             at = self.now + ahead_ms
             version = row.payload_version + (body is not None)
             patched = change.patch(

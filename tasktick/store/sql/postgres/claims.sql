@@ -68,12 +68,13 @@ UPDATE tasks SET
 FROM locked
 WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
 
+-- One that is named twice is one.
 -- name: task_claimed
 SELECT json_agg(json_build_array(
     -- include: claimed
 ))
-FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id
 JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
 WHERE t.state + 0 = 4 AND t.claim_id = :claim_id::bigint;
 
