@@ -70,9 +70,7 @@ class KeepingRules(Pair):
     def give_up(self, partitions: list[int]) -> None:
         """The node of the worlds itself gives something back: what it claims there is refused."""
         self.both(
-            lambda world: world.database.write(
-                lambda tx: leases.release(tx, world.incarnation, partitions, world.now)
-            )
+            lambda world: world.database.write(lambda tx: leases.release(tx, world.incarnation, partitions, world.now))
         )
 
     @rule(partitions=st.none() | some_partitions)

@@ -72,9 +72,7 @@ class ListRules(Pair):
         self.read(lambda tx: listing.matching(tx, tenant, TaskFilter(now=self.now), found[:2]))
 
     @rule(tenant=st.sampled_from(TENANTS), by=filters(), page=pages, unresolved=st.sampled_from([None, True, False]))
-    def list_dead_letters(
-        self, tenant: str, by: dict[str, Any], page: dict[str, Any], unresolved: bool | None
-    ) -> None:
+    def list_dead_letters(self, tenant: str, by: dict[str, Any], page: dict[str, Any], unresolved: bool | None) -> None:
         by.pop("states", None)
         wanted = DeadLetterFilter(unresolved=unresolved, **by)
 
@@ -99,7 +97,13 @@ class ListRules(Pair):
         tag=st.none() | texts,
     )
     def list_schedules(
-        self, tenant: str, page: dict[str, Any], paused: bool | None, name: str | None, text: str | None, tag: str | None
+        self,
+        tenant: str,
+        page: dict[str, Any],
+        paused: bool | None,
+        name: str | None,
+        text: str | None,
+        tag: str | None,
     ) -> None:
         wanted = ScheduleFilter(name, paused, None if tag is None else "n", tag, text)
 
@@ -124,9 +128,7 @@ class ListRules(Pair):
         self.read(lambda tx: attempts.last(tx, [task_id], bodies=False))
         self.read(lambda tx: tasks.payloads(tx, [(task_id, 2), (task_id, 1), (task_id, 9)]))
 
-    @rule(
-        limit=st.integers(1, 3), ahead_ms=st.sampled_from([-60_000, 0, HOUR_MS]), partitions=st.none() | st.just(HEX)
-    )
+    @rule(limit=st.integers(1, 3), ahead_ms=st.sampled_from([-60_000, 0, HOUR_MS]), partitions=st.none() | st.just(HEX))
     def look_ahead(self, limit: int, ahead_ms: int, partitions: list[str] | None) -> None:
         async def look(tx: Transaction) -> list[Any]:
             found: list[Any] = []

@@ -1,5 +1,6 @@
 """Rules about schedules: made, settled as time goes on, held, edited, fired by hand, removed."""
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -241,7 +242,12 @@ class PlanRules(Pair):
             assert first_fire(seen.schedule) is not None or seen.schedule.next_id is None
         for outcomes in (None, ["run"], ["skipped", "missed"]):
             self.read(
-                lambda tx, wanted=outcomes: schedules.ledger(
-                    tx, schedule_id, outcomes=wanted, from_at=self.now - HOUR_MS, to_at=self.now, limit=3
+                partial(
+                    schedules.ledger,
+                    schedule_id=schedule_id,
+                    outcomes=outcomes,
+                    from_at=self.now - HOUR_MS,
+                    to_at=self.now,
+                    limit=3,
                 )
             )

@@ -47,7 +47,9 @@ class Stage:
         self.run(self._open())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
         try:
             self.run(self._play.aclose())
             self.run(self._stack.aclose())
@@ -93,9 +95,7 @@ def plain(value: Any) -> Any:
         case BaseException():
             return (type(value).__name__, str(value))
         case msgspec.Struct():
-            return {"": type(value).__name__} | {
-                name: plain(getattr(value, name)) for name in value.__struct_fields__
-            }
+            return {"": type(value).__name__} | {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         case dict():
             return {key: plain(one) for key, one in value.items()}
         case list() | tuple():
@@ -118,5 +118,7 @@ def differences(one: Any, other: Any, path: str = "") -> list[str]:
         names = sorted({*one, *other}, key=str)
         return [line for name in names for line in differences(one.get(name), other.get(name), f"{path}/{name}")]
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return [line for at, pair in enumerate(zip(one, other, strict=True)) for line in differences(*pair, f"{path}/{at}")]
+        return [
+            line for at, pair in enumerate(zip(one, other, strict=True)) for line in differences(*pair, f"{path}/{at}")
+        ]
     return [] if one == other else [f"{path or '/'}: SQLite {one!r}, PostgreSQL {other!r}"]

@@ -130,7 +130,7 @@ class TaskRules(Pair):
 
     async def _end_of(self, world: World, claimed: Claimed, how: int | str) -> End:
         if isinstance(how, int):
-            return await world.answered(claimed, **ANSWERS[how])  # type: ignore[arg-type] # a mixed dict
+            return await world.answered(claimed, **ANSWERS[how])
         if how == "rescue":
             return await world.interrupted(claimed)
         return release(claimed, NODE, world.now, sent=how == "release")
@@ -180,7 +180,7 @@ class TaskRules(Pair):
 
     @rule(ids=st.lists(Pair.ids, min_size=1, max_size=3), later_ms=st.sampled_from([-5_000, 0, 30_000]))
     def park(self, ids: list[str], later_ms: int) -> None:
-        self.write(lambda tx: due.park(tx, {one: self.now + later_ms for one in ids}))
+        self.write(lambda tx: due.park(tx, dict.fromkeys(ids, self.now + later_ms)))
 
     @rule()
     def expire(self) -> None:
@@ -209,6 +209,8 @@ class TaskRules(Pair):
             if row.state in TERMINAL or row.state is State.RUNNING:
                 return []
             first, second = (change.patch(row, world.now, priority=one) for one in (priority, 9 - priority))
-            return [await world.write(first), await world.write(second)] if again else [await world.write(first, second)]
+            return (
+                [await world.write(first), await world.write(second)] if again else [await world.write(first, second)]
+            )
 
         self.both(work)
