@@ -15,7 +15,7 @@ SELECT json_agg(json_build_object(
 FROM (
     SELECT * FROM all_attempts
     WHERE partition_id = partition_of(:task_id::text::uuid) AND task_id = :task_id::text::uuid
-        AND ended_at >= id_at(:task_id::text::uuid) AND ended_at >= (SELECT gone_before FROM history)
+        AND ended_at >= id_at(:task_id::text::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
         AND attempt > :after::bigint
     ORDER BY attempt LIMIT :limit::bigint
 ) AS a;
@@ -30,11 +30,11 @@ FROM json_array_elements_text(:ids::text::json) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT * FROM all_attempts
     WHERE partition_id = partition_of(wanted.id::uuid) AND task_id = wanted.id::uuid
-        AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history)
+        AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
     ORDER BY attempt DESC LIMIT 1
 ) AS a;
 
 -- name: attempts_count
 SELECT json_build_array(count(*)) FROM all_attempts
 WHERE partition_id = partition_of(:task_id::text::uuid) AND task_id = :task_id::text::uuid
-    AND ended_at >= id_at(:task_id::text::uuid) AND ended_at >= (SELECT gone_before FROM history);
+    AND ended_at >= id_at(:task_id::text::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one);

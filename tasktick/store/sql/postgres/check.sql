@@ -30,7 +30,7 @@ SELECT json_agg(json_build_array(kind, name, text) ORDER BY kind, name) FROM (
 
 -- name: check_states
 SELECT json_build_array(json_build_array(count(*), min(hex_of(id)))) FROM all_tasks
-WHERE ended_at >= (SELECT gone_before FROM history) AND state NOT IN (SELECT value::smallint FROM json_array_elements_text(:known::text::json));
+WHERE ended_at >= (SELECT gone_before FROM history WHERE only_one) AND state NOT IN (SELECT value::smallint FROM json_array_elements_text(:known::text::json));
 
 -- name: check_details
 SELECT json_build_array(json_build_array(count(*), min(hex_of(t.id)))) FROM tasks AS t
@@ -40,7 +40,7 @@ WHERE NOT EXISTS (
 
 -- name: check_payloads
 SELECT json_build_array(json_build_array(count(*), min(hex_of(t.id)))) FROM all_tasks AS t
-WHERE t.ended_at >= (SELECT gone_before FROM history) AND NOT EXISTS (
+WHERE t.ended_at >= (SELECT gone_before FROM history WHERE only_one) AND NOT EXISTS (
     SELECT 1 FROM all_payloads AS p
     WHERE p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
         AND p.version = t.payload_version AND p.payload IS NOT NULL
@@ -91,7 +91,7 @@ SELECT json_build_array(json_build_array(sum(rows), min(example))) FROM (
     ) AS kept
     FULL JOIN (
         SELECT ended_at - ended_at % 86400000 AS from_at, tenant, state, count(*) AS tasks FROM finished_tasks
-        WHERE ended_at >= (SELECT gone_before FROM history)
+        WHERE ended_at >= (SELECT gone_before FROM history WHERE only_one)
         GROUP BY 1, 2, 3
     ) AS held USING (from_at, tenant, state)
     WHERE kept.tasks IS DISTINCT FROM held.tasks

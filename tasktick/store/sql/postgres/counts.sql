@@ -19,6 +19,6 @@ SELECT json_agg(json_build_array(tenant, state, tasks) ORDER BY tenant, state) F
 -- name: counts_actual
 SELECT json_agg(json_build_array(tenant, state, tasks) ORDER BY tenant, state) FROM (
     SELECT tenant, state, count(*) AS tasks FROM all_tasks
-    WHERE ended_at >= (SELECT gone_before FROM history)
+    WHERE ended_at >= (SELECT gone_before FROM history WHERE only_one)
     GROUP BY tenant, state
 ) AS counted;

@@ -14,6 +14,10 @@
     partition_id, task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, epoch, status,
     error_class, error_code, error_detail, response_headers, response_body, response_encoding, truncated
 
+-- One node moves at a time; others have nothing to wait for.
+-- name: history_turn
+SELECT json_build_array(pg_try_advisory_xact_lock(1952544621, hashtext(current_schema())));
+
 -- Move some that finished by `before`, from a place in the order of their end on: how many, how many were looked at,
 -- where the next look begins, and which days have no tables yet. What stays: tasks with a dead letter, so that all
 -- that is asked of those is found beside them; fires that their schedule still names, since it decides by their rows;
@@ -105,7 +109,7 @@ SELECT json_build_array(json_build_array(
     (SELECT json_build_array(completed_at, hex_of(id)) FROM looked ORDER BY completed_at DESC, looked.id DESC LIMIT 1),
     (
         SELECT coalesce(json_agg(DISTINCT ended_at - ended_at % 86400000), '[]') FROM looked
-        WHERE ended_at <= :before::bigint AND ended_at >= (SELECT gone_before FROM history) AND NOT EXISTS (
+        WHERE ended_at <= :before::bigint AND ended_at >= (SELECT gone_before FROM history WHERE only_one) AND NOT EXISTS (
             SELECT 1 FROM history_days WHERE from_at = ended_at - ended_at % 86400000
         )
     )
@@ -116,13 +120,13 @@ SELECT json_build_array(json_build_array(
 SELECT json_agg(from_at) FROM (
     SELECT value::bigint AS from_at FROM json_array_elements_text(:days::text::json) ORDER BY 1
 ) AS wanted
-WHERE from_at >= (SELECT gone_before FROM history) AND make_history_day(from_at);
+WHERE from_at >= (SELECT gone_before FROM history WHERE only_one) AND make_history_day(from_at);
 
 -- Which of these days have no tables.
 -- name: history_days_lacking
 SELECT json_agg(value::bigint) FROM json_array_elements_text(:days::text::json)
 WHERE value::bigint NOT IN (SELECT from_at FROM history_days)
-    AND value::bigint >= (SELECT gone_before FROM history);
+    AND value::bigint >= (SELECT gone_before FROM history WHERE only_one);
 
 -- The oldest day that is over by then and not gone: held until the commit, so that nothing moves in or out.
 -- name: history_oldest_day

@@ -34,7 +34,7 @@ SELECT json_agg(json_build_object(
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
 JOIN all_tasks AS t
     ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
-    AND t.ended_at >= id_at(wanted.id::uuid) AND t.ended_at >= (SELECT gone_before FROM history)
+    AND t.ended_at >= id_at(wanted.id::uuid) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
 JOIN all_details AS d ON d.partition_id = t.partition_id AND d.id = t.id AND d.ended_at = t.ended_at
 JOIN all_payloads AS p
     ON p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
@@ -47,7 +47,7 @@ WHERE t.tenant = :tenant::text;
         AND d.ended_at >= CASE
             WHEN :states::text IS NULL OR EXISTS (
                 SELECT 1 FROM json_array_elements_text(:states::text::json) WHERE value::smallint >= 10
-            ) THEN (SELECT gone_before FROM history)
+            ) THEN (SELECT gone_before FROM history WHERE only_one)
             ELSE 9223372036854775807
         END
 

@@ -207,7 +207,7 @@ DELETE FROM payloads WHERE (partition_id, task_id, version) IN (
     SELECT p.partition_id, p.task_id, p.version FROM payloads AS p
     WHERE p.template = 2 AND NOT EXISTS (
         SELECT 1 FROM all_tasks AS t
-        WHERE t.template_id = p.task_id AND t.payload_version = p.version AND t.ended_at >= (SELECT gone_before FROM history)
+        WHERE t.template_id = p.task_id AND t.payload_version = p.version AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
     )
     LIMIT :limit::bigint
 );
@@ -263,7 +263,7 @@ FROM (
     ORDER BY nominal_at DESC LIMIT :limit::bigint
 ) AS f LEFT JOIN all_tasks AS t
     ON t.partition_id = partition_of(f.task_id) AND t.id = f.task_id
-    AND t.ended_at >= id_at(f.task_id) AND t.ended_at >= (SELECT gone_before FROM history);
+    AND t.ended_at >= id_at(f.task_id) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one);
 
 -- name: ledger_purge
 DELETE FROM fires WHERE (partition_id, schedule_id, nominal_at) IN (
@@ -271,7 +271,7 @@ DELETE FROM fires WHERE (partition_id, schedule_id, nominal_at) IN (
     WHERE f.decided_at <= :before::bigint AND NOT EXISTS (
         SELECT 1 FROM all_tasks AS t
         WHERE t.partition_id = partition_of(f.task_id) AND t.id = f.task_id
-            AND t.ended_at >= id_at(f.task_id) AND t.ended_at >= (SELECT gone_before FROM history)
+            AND t.ended_at >= id_at(f.task_id) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
     )
     ORDER BY f.decided_at LIMIT :limit::bigint
 );

@@ -69,7 +69,7 @@ FROM (
             -- include: columns
         FROM finished_tasks
         WHERE partition_id = partition_of(wanted.id) AND id = wanted.id
-            AND ended_at >= id_at(wanted.id) AND ended_at >= (SELECT gone_before FROM history)
+            AND ended_at >= id_at(wanted.id) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
     ) AS past
     WHERE wanted.id NOT IN (SELECT hot.id FROM hot)
 ) AS t;
@@ -114,7 +114,7 @@ WHERE NOT gone AND from_at IN (
     SELECT t.ended_at - t.ended_at % 86400000 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
     JOIN finished_tasks AS t
         ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
-        AND t.ended_at >= id_at(wanted.id::uuid) AND t.ended_at >= (SELECT gone_before FROM history)
+        AND t.ended_at >= id_at(wanted.id::uuid) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
 )
 ORDER BY from_at
 FOR SHARE;
@@ -124,7 +124,7 @@ WITH wanted AS MATERIALIZED (
     DELETE FROM finished_tasks USING wanted
     WHERE finished_tasks.partition_id = partition_of(wanted.id) AND finished_tasks.id = wanted.id
         AND finished_tasks.ended_at >= id_at(wanted.id)
-        AND finished_tasks.ended_at >= (SELECT gone_before FROM history)
+        AND finished_tasks.ended_at >= (SELECT gone_before FROM history WHERE only_one)
     RETURNING finished_tasks.*
 ), attempts_gone AS (
     DELETE FROM finished_attempts USING gone
@@ -192,7 +192,7 @@ WHERE task_details.partition_id = partition_of(given.id) AND task_details.id = g
 -- name: task_by_key
 SELECT json_agg(hex_of(id)) FROM (
     SELECT id FROM all_details
-    WHERE tenant = :tenant::text AND key = :key::text AND ended_at >= (SELECT gone_before FROM history)
+    WHERE tenant = :tenant::text AND key = :key::text AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
     ORDER BY id DESC LIMIT 1
 ) AS last;
 
