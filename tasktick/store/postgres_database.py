@@ -27,7 +27,7 @@ from tasktick.store.postgres import (
     known,
 )
 from tasktick.store.postgres_history import PostgresHistory
-from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink, PostgresReader
+from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink, PostgresReader, connect_patiently
 from tasktick.store.postgres_migrate import migrate
 from tasktick.store.postgres_writer import PostgresWriter
 from tasktick.store.protocol import Batch, Lane, Operation
@@ -125,12 +125,12 @@ async def open_postgres(
     require_postgres_driver()
     folder_lock = lock_file(data / LOCK_NAME)
     gate = Gate(address, clock, random)
-    first = PostgresLink(gate)
+    raw: PostgresConnection | None = None
     try:
         home = home_of(data, socket.gethostname())
-        raw = await first.raw()
+        raw = await connect_patiently(address)
         judge_server(await facts_of(raw))
-        done = await migrate(raw)
+        done = await migrate(raw, connect=lambda: connect_patiently(address))
         await raw.execute(PostgresTransaction(raw).text("marks_forget"))
         if done:
             log.info("store_migrated", version=done[-1].version, store=address.shown)
@@ -139,7 +139,8 @@ async def open_postgres(
         raise_as_ours(address, error)
         raise
     finally:
-        await first.close()
+        if raw is not None:
+            await raw.close()
     database = PostgresDatabase(gate, clock, home)
     database.start(spawn, folder_lock)
     return database

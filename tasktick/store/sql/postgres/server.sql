@@ -13,6 +13,6 @@ SELECT json_agg(facts) FROM (
         pg_is_in_recovery() AS is_standby
 ) AS facts;
 
--- Who migrates holds this until its commit; another waits.
+-- Who migrates holds this until it is done; another tries again.
 -- name: server_migration_lock
-SELECT json_build_array(pg_advisory_xact_lock(1952544620, hashtext(current_schema()))::text);
+SELECT json_build_array(pg_try_advisory_xact_lock(1952544620, hashtext(current_schema())));
