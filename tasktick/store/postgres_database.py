@@ -28,7 +28,15 @@ from tasktick.store.postgres import (
     PostgresTransaction,
     known,
 )
-from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink, PostgresReader, PostgresTerm
+from tasktick.store.postgres_history import PostgresHistory
+from tasktick.store.postgres_links import (
+    Gate,
+    PostgresAddress,
+    PostgresLink,
+    PostgresReader,
+    PostgresTerm,
+    connect_patiently,
+)
 from tasktick.store.postgres_migrate import migrate
 from tasktick.store.postgres_writer import PostgresWriter
 from tasktick.store.protocol import Batch, Lane, Operation
@@ -67,6 +75,7 @@ class PostgresDatabase:
         self._writer = PostgresWriter(gate, clock, f"{home[:8]}-{secrets.token_hex(4)}", WRITERS)
         self._near = PostgresReader([PostgresLink(gate) for _ in range(NEAR_READERS)], BEGIN_NEAR)
         self._api = PostgresReader([PostgresLink(gate) for _ in range(API_READERS)], BEGIN_READ)
+        self.history = PostgresHistory(self._writer, PostgresLink(gate))
         self._folder_lock: IO[str] | None = None
         self.home = home
 
@@ -111,10 +120,15 @@ class PostgresDatabase:
         """Run a batch and commit it, with those of others that wait."""
         return await self._writer.write_batch(batch, items)
 
+    async def tidy(self, now: int, before: int) -> bool:
+        """Move what has finished into history, and let the days of history go that ended before."""
+        return await self.history.step(now, before)
+
     async def close(self) -> None:
         """Write what is queued, then close; the lock goes last."""
         await self._writer.close()
         await self._term.close()
+        await self.history.close()
         await self._near.close()
         await self._api.close()
         if self._folder_lock is not None:
@@ -134,14 +148,14 @@ async def open_postgres(
     require_postgres_driver()
     folder_lock = lock_file(data / LOCK_NAME)
     gate = Gate(address, clock, random)
-    first = PostgresLink(gate)
+    raw: PostgresConnection | None = None
     try:
         home = home_of(data, socket.gethostname())
-        raw = await first.raw()
+        raw = await connect_patiently(address)
         judge_server(await facts_of(raw))
         gate.is_known = True
         await tell_time(raw, clock)
-        done = await migrate(raw)
+        done = await migrate(raw, connect=lambda: connect_patiently(address))
         await raw.execute(PostgresTransaction(raw).text("marks_forget"))
         if done:
             log.info("store_migrated", version=done[-1].version, store=address.shown)
@@ -150,7 +164,8 @@ async def open_postgres(
         raise_as_ours(address, error)
         raise
     finally:
-        await first.close()
+        if raw is not None:
+            await raw.close()
     database = PostgresDatabase(gate, clock, home, ttl_ms)
     database.start(spawn, folder_lock)
     return database

@@ -26,6 +26,7 @@ class KeepingRules(Pair):
 
     nodes: Bundle[str] = Bundle("nodes")
     tokens = 0
+    moved = False
 
     def token(self) -> str:
         """An id that was not there before, the same in both."""
@@ -48,8 +49,9 @@ class KeepingRules(Pair):
     @rule(incarnation=nodes, beat=st.integers(0, 3))
     def renew(self, incarnation: str, beat: int) -> None:
         async def operation(tx: Transaction) -> Any:
-            found = await leases.renew(tx, incarnation, beat, TTL_MS, self.now)
-            return found is not None and [found.now, by_incarnation(found.nodes), found.leases]
+            renewed = await leases.renew(tx, incarnation, beat, TTL_MS, self.now)
+            found = await leases.view(tx, self.now)
+            return [renewed, found.now, by_incarnation(found.nodes), found.leases]
 
         self.write(operation)
 
@@ -115,8 +117,16 @@ class KeepingRules(Pair):
 
         self.both(work)
 
+    @rule(age_ms=st.sampled_from([0, 0, 60_000]))
+    def move_to_history(self, age_ms: int) -> None:
+        """Nobody sees where a finished task is; only retention, which lets go by the row or by the day."""
+        self.moved = True
+        self.stage.move_to_history(self.now - age_ms + 1)
+
     @rule(limit=st.integers(1, 5), age_ms=st.sampled_from([0, 0, 60_000]))
     def forget_finished(self, limit: int, age_ms: int) -> None:
+        if self.moved:
+            return
         self.write(lambda tx: retention.remove_finished(tx, self.now - age_ms + 1, limit))
 
     # Which of those that may go are the first is not promised: all of them go.

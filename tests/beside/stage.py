@@ -14,6 +14,7 @@ import msgspec
 
 from tasktick.errors import IllegalTransition, Refused
 from tasktick.store.postgres_links import PostgresAddress
+from tasktick.store.postgres_database import PostgresDatabase
 from tasktick.store.protocol import Database
 from tests import postgres
 from tests.store.drivers import opened, sqlite
@@ -22,8 +23,8 @@ from tests.store.world import World
 T = TypeVar("T")
 # What a client may be told, and what there is when a row is gone.
 TOLD = (Refused, IllegalTransition, IndexError, KeyError)
-# Not a task's: the steps that the schema has taken, and the marks of the writers that stay open.
-KEPT = frozenset({"schema_history", "marks"})
+# Not a task's: the steps that the schema has taken, the marks of the writers that stay open, the days of history.
+KEPT = frozenset({"schema_history", "schema_steps", "marks", "history", "history_days"})
 LEASES_NEW = "UPDATE leases SET epoch = 0, incarnation = NULL, wanted_by = NULL, free_since = NULL"
 HEAD_NEW = "UPDATE event_head SET sequence = 0, upto = 0"
 TABLES = """
@@ -63,7 +64,7 @@ class Stage:
 
     async def _open(self) -> None:
         url = await self._stack.enter_async_context(postgres.cluster(self._version).new_schema())
-        self.server: Database = await self._stack.enter_async_context(
+        self.server: PostgresDatabase = await self._stack.enter_async_context(
             opened(PostgresAddress(url, "beside"), self._folder / "server")
         )
         self._raw = await asyncpg.connect(url)
@@ -80,6 +81,15 @@ class Stage:
         file = await self._play.enter_async_context(sqlite(folder))
         await self._raw.execute("; ".join([*(f"DELETE FROM {one}" for one in self._tables), LEASES_NEW, HEAD_NEW]))
         return file, self.server
+
+    async def _move(self, before: int) -> None:
+        self.server.history.restart()
+        while await self.server.history.move(before):
+            pass
+
+    def move_to_history(self, before: int) -> None:
+        """On the server alone: what finished by then goes where finished tasks are."""
+        self.run(self._move(before))
 
     def play(self) -> tuple[World, World]:
         """Both stores, empty, with a node on each."""
