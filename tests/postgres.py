@@ -42,7 +42,7 @@ class Cluster:
 
     def __init__(self, version: str, settings: tuple[str, ...] = FAST) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tasktick-pg-", dir="/tmp"))
-        self._user = _user()
+        self._user = runner()
         self._settings = (*settings, "listen_addresses=", f"unix_socket_directories={self._folder}")
         self._programs = self._readable(installed()[version])
         self._process: subprocess.Popen[bytes] | None = None
@@ -145,7 +145,7 @@ class Cluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _user() -> str | None:
+def runner() -> str | None:
     """Who runs a server, if not we ourselves: root may not."""
     if os.geteuid() != 0:
         return None

@@ -13,8 +13,8 @@ import asyncpg
 import msgspec
 
 from tasktick.errors import IllegalTransition, Refused
-from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.postgres_database import PostgresDatabase
+from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.protocol import Database
 from tests import postgres
 from tests.store.drivers import opened, sqlite

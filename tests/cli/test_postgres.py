@@ -110,7 +110,7 @@ def test_nothing_acknowledged_is_lost(server: postgres.Cluster, receiver: ApiStu
             daemon = serve()
             callers.until_more(30)
         callers.stop()
-        _until_settled(program, receiver, callers)
+        until_settled(program, receiver, callers)
         hits = Counter(asked.headers["webhook-id"] for asked in receiver.asked)
         assert not set(callers.ids) - set(hits)
         daemon.send_signal(signal.SIGTERM)
@@ -123,7 +123,7 @@ def test_nothing_acknowledged_is_lost(server: postgres.Cluster, receiver: ApiStu
         log.close()
 
 
-def _until_settled(program: Program, receiver: ApiStub, callers: Callers) -> None:
+def until_settled(program: Program, receiver: ApiStub, callers: Callers) -> None:
     """Wait until nothing is left to do: what a dead daemon was sending goes again at once."""
     url = program.address.read_text().strip()
     deadline = time.monotonic() + SETTLED_S

@@ -23,7 +23,7 @@ from tasktick.store.postgres_database import PostgresDatabase, open_postgres
 from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.protocol import Batch, Database, Lane, Operation
 from tasktick.store.sqlite import WRITER_PRAGMAS, read_with, step, write_with
-from tests import postgres
+from tests import pooler, postgres
 
 T = TypeVar("T")
 EVER = 2**62
@@ -133,6 +133,21 @@ MOVING: dict[str, Driver] = {
     f"history-{version}": partial(moving, version) for version in sorted(postgres.installed())[-1:]
 }
 DRIVERS |= MOVING
+
+
+@asynccontextmanager
+async def through_pooler(version: str, folder: Path) -> AsyncIterator[PostgresDatabase]:
+    """A database of its own, behind pgbouncer: `TASKTICK_TEST_POOLER=1` lets the suite run on it too."""
+    cluster = postgres.cluster(version)
+    with pooler.pooled(cluster) as port:
+        url = await cluster.new_database()
+        address = PostgresAddress(pooler.through(url, port), "tests", keep_statements=False)
+        async with opened(address, folder) as database:
+            yield database
+
+
+if os.environ.get("TASKTICK_TEST_POOLER"):
+    DRIVERS |= {f"pooler-{version}": partial(through_pooler, version) for version in sorted(postgres.installed())[-1:]}
 
 
 def chosen() -> Driver:
