@@ -45,6 +45,9 @@ SELECT json_agg(json_build_object(
     -- include: attempt
 ) ORDER BY a.task_id, a.attempt)
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN all_attempts AS a
-    ON a.partition_id = partition_of(wanted.id::uuid) AND a.task_id = wanted.id::uuid
-    AND a.ended_at >= id_at(wanted.id::uuid) AND a.ended_at >= (SELECT gone_before FROM history WHERE only_one);
+CROSS JOIN LATERAL (
+    SELECT * FROM all_attempts
+    WHERE partition_id = partition_of(wanted.id::uuid) AND task_id = wanted.id::uuid
+        AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+    OFFSET 0
+) AS a;
