@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import boot, create, fire, lateness, postgres
+from bench import boot, create, fire, lateness, postgres, postgres_claim
 from bench.figures import Figure, as_record, table
 from tasktick import __version__
 from tasktick.store.connect import SQLITE_VERSION_TEXT
@@ -28,6 +28,7 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "lateness": ("lateness: from the due instant to the receiver", lateness.measure),
     "create": ("create: tasks accepted, durable each", create.measure),
     "postgres": ("postgres: the same beside SQLite", postgres.measure),
+    "postgres-claim": ("postgres-claim: beside what has finished, and under an open snapshot", postgres_claim.measure),
     "boot": ("boot: with tasks pending", boot.measure),
 }
 
