@@ -75,6 +75,8 @@ class World(msgspec.Struct, frozen=True):
     metrics: Metrics
     address: str | None = None
     ring: Ring | None = None
+    proves_home: bool = True
+    """Whether nobody else has the store's home now: whoever had it before is dead."""
 
 
 class Node:
@@ -174,6 +176,7 @@ class Node:
             version=__version__,
             tzdata=zones.version(),
             home=world.database.home,
+            proves_home=world.proves_home,
         )
 
     def _take_seat(self) -> Seat:
@@ -243,7 +246,7 @@ class Node:
     def _gained(self, partitions: Sequence[int]) -> None:
         """These have become this node's: look at all that is in them."""
         self.loader.gained(partitions)
-        self.sweeper.wake.set()
+        self.sweeper.look_for_orphans()
         self.materialiser.wake.set()
 
     def reconfigure(self, config: Config) -> None:
@@ -281,6 +284,12 @@ class Node:
         """Let every node look at the leases now."""
         if self.seat is not None:
             self.seat.rebalance()
+
+    def look(self) -> None:
+        """A hint that another node is dead for certain: its partitions are free, and what it was sending."""
+        if self.seat is not None:
+            self.seat.keeper.wake.set()
+        self.sweeper.look_for_orphans()
 
     def written(self, states: Sequence[TaskState]) -> None:
         """A hint from whoever has just committed these rows."""

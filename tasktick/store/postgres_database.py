@@ -210,10 +210,13 @@ async def open_postgres(
     crash: Callable[[BaseException], None],
     clock: Clock,
     random: Random,
+    folder_lock: int | None = None,
 ) -> PostgresDatabase:
     """Lock the folder and the database, look how the server is set, migrate, start the writer."""
     require_postgres_driver()
-    folder_lock = lock_file(data / LOCK_NAME)
+    # One that was taken before is handed down, and held by all who have it: it is free when the last has ended.
+    held = lock_file(data / LOCK_NAME) if folder_lock is None else os.fdopen(folder_lock, "r+")
+    os.set_inheritable(held.fileno(), False)
     gate = Gate(address, clock, random)
     lock = SoleLock(gate, clock, crash)
     first = PostgresLink(gate)
@@ -228,13 +231,13 @@ async def open_postgres(
             log.info("store_migrated", version=done[-1].version, store=address.shown)
     except BaseException as error:
         await lock.release()
-        folder_lock.close()
+        held.close()
         raise_as_ours(address, error)
         raise
     finally:
         await first.close()
     database = PostgresDatabase(gate, clock, lock, home)
-    database.start(spawn, folder_lock)
+    database.start(spawn, held)
     return database
 
 
