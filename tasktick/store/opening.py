@@ -37,6 +37,4 @@ async def open_store(
     if isinstance(place, Path):
         return await open_sqlite(place, spawn, crash)
     data = Path(config.data)
-    return await open_postgres(
-        place, data, spawn=spawn, crash=crash, clock=clock, random=random, folder_lock=folder_lock
-    )
+    return await open_postgres(place, data, spawn=spawn, clock=clock, random=random, folder_lock=folder_lock)
