@@ -222,9 +222,12 @@ async def _serve_process(descriptor: int) -> int:
     from tasktick.daemon import run_daemon
     from tasktick.processes.child import Child
 
-    child = await Child.meet(descriptor, SystemClock())
+    try:
+        child = await Child.meet(descriptor, SystemClock())
+    except OSError as error:
+        raise ConfigError("serve-process is for `tasktick serve --processes N` to start.") from error
     logs.configure(child.config.log.level, child.config.log.format)
-    logs.bind_process(node=child.name)
+    logs.bind_process(process=child.name)
     return await run_daemon(child.config, announce=_announce, reread=child.reread, host=child)
 
 

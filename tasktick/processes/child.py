@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tasktick import logs
 from tasktick.clock import Clock
+from tasktick.errors import TaskTickError
 from tasktick.processes.host import Hooks
 from tasktick.processes.pages import merged
 from tasktick.processes.sockets import adopt
@@ -43,7 +44,7 @@ def _nothing() -> None:
     return
 
 
-class Orphaned(Exception):
+class Orphaned(TaskTickError):
     """The supervisor has gone before it said what to do."""
 
 
@@ -73,7 +74,7 @@ class Child:
         line: Line[ToProcess] = await Line.open(adopt(descriptor), ToProcess)  # type: ignore[arg-type] # a union
         begin = await line.hear()
         if not isinstance(begin, Begin):
-            raise Orphaned
+            raise Orphaned("The supervisor has ended.")
         return cls(line, begin, clock)
 
     async def listen(self) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock, wait_for_event
-from tasktick.processes.restarts import Again, Around, End, GiveUp, Restarts
+from tasktick.processes.restarts import EXIT_FAILED, Again, Around, End, GiveUp, Restarts
 from tasktick.processes.sockets import GossipPair
 from tasktick.processes.words import Ask, Beat, Begin, Born, Doing, FromProcess, Line, Ready, Tell, Told, ToProcess
 from tasktick.service import Spawner
@@ -109,11 +109,15 @@ class SupervisedProcess:
             process = self._process = await asyncio.create_subprocess_exec(
                 *place.command, str(theirs.fileno()), stdin=DEVNULL, pass_fds=handed, start_new_session=True
             )
+        except OSError as error:
+            ours.close()
+            log.error("process_not_started", node=self.name, error=error.strerror)
+            return End(EXIT_FAILED, None)
         finally:
             theirs.close()
         line: Line[FromProcess] = await Line.open(ours, FromProcess)  # type: ignore[arg-type] # a union
         self._line = line
-        log.info("process_started", node=self.name, process=process.pid)
+        log.info("process_started", node=self.name, pid=process.pid)
         line.say(Begin(place.config(), place.name, place.door, place.gossip.descriptors, place.lock, is_first))
         try:
             return await self._wait(process, line)
@@ -135,10 +139,10 @@ class SupervisedProcess:
             if not told.done():
                 told.set_result("")
         self._told.clear()
-        log.info("process_ended", node=self.name, process=process.pid, code=code)
+        log.info("process_ended", node=self.name, pid=process.pid, code=code)
         if not line_ended:
             hearing.cancel()
-            log.warning("process_has_heirs", node=self.name, process=process.pid)
+            log.warning("process_has_heirs", node=self.name, pid=process.pid)
         elif self._incarnation is not None and (code != 0 or not self._stop.is_set()):
             self._boss.died(self._incarnation)
         return End(code, None if was_serving is None else self._clock.monotonic_ms() - was_serving)

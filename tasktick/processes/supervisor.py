@@ -325,6 +325,7 @@ async def run_supervisor(config: Config, *, reread: Callable[[], Config], comman
     """Run until a signal, a crash, or until there is no hope; the exit code. `command` starts a process."""
     check_listen(config)
     os.umask(0o077)
+    logs.bind_process(process="supervisor")
     supervisor = Supervisor(config, reread, command)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
