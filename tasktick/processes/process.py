@@ -12,7 +12,20 @@ from tasktick import logs
 from tasktick.clock import Clock, wait_for_event
 from tasktick.processes.restarts import EXIT_FAILED, Again, Around, End, GiveUp, Restarts
 from tasktick.processes.sockets import GossipPair
-from tasktick.processes.words import Ask, Beat, Begin, Born, Doing, FromProcess, Line, Ready, Tell, Told, ToProcess
+from tasktick.processes.words import (
+    Ask,
+    Beat,
+    Begin,
+    Born,
+    Doing,
+    FromProcess,
+    Line,
+    Ready,
+    Stop,
+    Tell,
+    Told,
+    ToProcess,
+)
 from tasktick.service import Spawner
 from tasktick.settings import Config
 
@@ -119,6 +132,8 @@ class SupervisedProcess:
         self._line = line
         log.info("process_started", node=self.name, pid=process.pid)
         line.say(Begin(place.config(), place.name, place.door, place.gossip.descriptors, place.lock, is_first))
+        if self._stop.is_set():  # while it was started, so that nobody has told it
+            line.say(Stop())
         try:
             return await self._wait(process, line)
         finally:
