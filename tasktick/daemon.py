@@ -348,12 +348,13 @@ class Daemon:
     def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
         url = url_of(door)
-        self.host.serves(url, self._data)
-        self.services.on_stop("address", self._forget_address)
         log.info("daemon_started", version=__version__, url=url, data=str(self._data), pid=os.getpid())
         if self.host.is_first:
             may_loop_back = classify("127.0.0.1", self._policy).permitted
             self._announce(greeting(url, self._data, key, loopback_allowed=may_loop_back))
+        # Last: whoever finds the address may close our terminal.
+        self.host.serves(url, self._data)
+        self.services.on_stop("address", self._forget_address)
         self._serving = f"serving {url}"
         self.host.ready(self._serving)
 

@@ -147,10 +147,10 @@ class Supervisor:
         await self._until(self._all_served)
         if self.stop.is_set():
             return
+        log.info("supervisor_ready", url=self._url, processes=len(gossip))
         leave_address(self._url, self._data)
         self.services.on_stop("address", self._forget_address)
         self.systemd.ready(self._status)
-        log.info("supervisor_ready", url=self._url, processes=len(gossip))
 
     @property
     def _status(self) -> str:
