@@ -31,7 +31,7 @@ from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
-from tasktick.clock import SystemClock
+from tasktick.clock import StoreClock, SystemClock
 from tasktick.cluster.joining import ring_of
 from tasktick.dispatch import signing
 from tasktick.dispatch.guard import AddressPolicy, classify
@@ -168,7 +168,7 @@ class Daemon:
         self._random = Random(secrets.randbits(128))
         self._ids = IdMaker(self._random)
         self._metrics = Metrics()
-        self.clock = SystemClock()
+        self.clock = StoreClock(SystemClock())
         self.services = Services(self.clock)
         self.stop = asyncio.Event()
         self.host = host
@@ -267,6 +267,7 @@ class Daemon:
             clock=self.clock,
             random=self._random,
             folder_lock=self.host.folder_lock,
+            ttl_ms=config.cluster.lease_ttl_ms,
         )
         services.on_stop("store", database.close)
         now = self.clock.now_ms()
@@ -283,7 +284,7 @@ class Daemon:
         await sender.start()
         services.on_stop("sender", sender.close)
         self._node = node = self._make_node(database, sender, keeper, keys, url_of(door))
-        self.host.born(node.incarnation)
+        database.when_lost(node.doubt)
         key_use = KeyUse(database)
         services.run_loop(key_use)
         feed = self._make_feed(database)
@@ -382,6 +383,7 @@ class Daemon:
             metrics=self._metrics,
             address=url,
             ring=ring_of(self._config.cluster, name, keeper.derive("gossip"), self.host.gossip),
+            born=self.host.born,
             proves_home=self.host.is_first,
         )
         return Node(self._config, name, world)

@@ -76,7 +76,8 @@ class SupervisedProcess:
         self._policy = Restarts()
         self._line: Line[FromProcess] | None = None
         self._process: Process | None = None
-        self._incarnation: str | None = None
+        # All that the process has been: one that the store forgets goes on as another.
+        self._incarnations: list[str] = []
         self._served_since_ms: float | None = None
         self._stop = asyncio.Event()
         self._told: dict[int, asyncio.Future[str]] = {}
@@ -116,7 +117,7 @@ class SupervisedProcess:
         ours, theirs = socket.socketpair()
         place = self.place
         handed = (theirs.fileno(), place.door, place.lock, *place.gossip.descriptors)
-        self._incarnation, self._served_since_ms, self.silent_looks = None, None, 0
+        self._incarnations, self._served_since_ms, self.silent_looks = [], None, 0
         try:
             # A session of its own: what a terminal says to all of its processes, it says to the supervisor.
             process = self._process = await asyncio.create_subprocess_exec(
@@ -158,8 +159,9 @@ class SupervisedProcess:
         if not line_ended:
             hearing.cancel()
             log.warning("process_has_heirs", node=self.name, pid=process.pid)
-        elif self._incarnation is not None and (code != 0 or not self._stop.is_set()):
-            self._boss.died(self._incarnation)
+        elif code != 0 or not self._stop.is_set():
+            for incarnation in self._incarnations:
+                self._boss.died(incarnation)
         return End(code, None if was_serving is None else self._clock.monotonic_ms() - was_serving)
 
     async def _listen(self, line: "Line[FromProcess]") -> None:
@@ -167,7 +169,7 @@ class SupervisedProcess:
             self.silent_looks = 0
             match word:
                 case Born(incarnation):
-                    self._incarnation = incarnation
+                    self._incarnations.append(incarnation)
                 case Doing(text):
                     self.doing = text
                 case Ready():

@@ -61,7 +61,7 @@ class Pages(msgspec.Struct, frozen=True, tag=True):
 
 
 class Born(msgspec.Struct, frozen=True, tag=True):
-    """From the process: the incarnation that it is, before the store hears of it."""
+    """From the process: an incarnation that it is from now on, before the store hears of it."""
 
     incarnation: str
 

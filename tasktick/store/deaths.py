@@ -24,6 +24,7 @@ class Deaths:
         assert isinstance(place, PostgresAddress), "several processes share a store"
         self._clock = clock
         gate = Gate(place, clock, random)
+        gate.is_known = True  # its processes have found it fit; none writes to another
         self._writer = PostgresWriter(gate, clock, f"deaths-{secrets.token_hex(4)}", {Lane.UPKEEP: 1})
         self._writer.start(spawn)
 
