@@ -51,7 +51,8 @@ class Boss(msgspec.Struct, frozen=True):
     """Who is told of it."""
 
     around: Callable[[], Around]
-    ready: Callable[[], None]
+    changed: Callable[[], None]
+    """It serves now, or does not any more."""
     died: Callable[[str], None]
     """This incarnation has ended for certain, and may have left something behind."""
     given_up: Callable[[int], None]
@@ -156,6 +157,7 @@ class SupervisedProcess:
                 told.set_result("")
         self._told.clear()
         log.info("process_ended", node=self.name, pid=process.pid, code=code)
+        self._boss.changed()
         if not line_ended:
             hearing.cancel()
             log.warning("process_has_heirs", node=self.name, pid=process.pid)
@@ -187,7 +189,7 @@ class SupervisedProcess:
         self.serves = self.has_served = True
         if self._served_since_ms is None:
             self._served_since_ms = self._clock.monotonic_ms()
-        self._boss.ready()
+        self._boss.changed()
 
     def say(self, word: ToProcess) -> None:
         """Tell it, if it is there."""

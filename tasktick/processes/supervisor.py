@@ -154,7 +154,9 @@ class Supervisor:
 
     @property
     def _status(self) -> str:
-        return f"serving {self._url} with {len(self._processes)} processes"
+        serving, all_of_them = sum(one.serves for one in self._processes), len(self._processes)
+        count = str(serving) if serving == all_of_them else f"{serving} of {all_of_them}"
+        return f"serving {self._url} with {count} processes"
 
     def _make(self, number: int, lock: IO[str], gossip: Sequence[GossipPair]) -> SupervisedProcess:
         assert self._door is not None
@@ -168,7 +170,7 @@ class Supervisor:
             gossip[number],
             lambda: config_of(self._config, name, gossip[number].address, others),
         )
-        boss = Boss(self._around(number), self._became_ready, self._died, self._give_up, self._asked)
+        boss = Boss(self._around(number), self._changed, self._died, self._give_up, self._asked)
         return SupervisedProcess(place, boss, self.services.spawn, self.clock)
 
     def _run(self, process: SupervisedProcess, *, is_first: bool) -> None:
@@ -198,9 +200,12 @@ class Supervisor:
 
         return look
 
-    def _became_ready(self) -> None:
-        self._one_serves.set()
-        if all(one.has_served for one in self._processes):
+    def _changed(self) -> None:
+        if any(one.serves for one in self._processes):
+            self._one_serves.set()
+        if self._all_served.is_set() and not self.stop.is_set():
+            self.systemd.status(self._status)
+        elif all(one.has_served for one in self._processes):
             self._all_served.set()
 
     def _died(self, incarnation: str) -> None:

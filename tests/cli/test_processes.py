@@ -235,6 +235,10 @@ def test_systemd_hears_of_all_as_of_one(tmp_path: Path) -> None:
             assert f"STATUS=serving {running.url} with 2 processes" in words
             fed = words.count("WATCHDOG=1")
             running.until(lambda: words.count("WATCHDOG=1") >= fed + 3)
+            os.kill(running.pid("big-1"), signal.SIGKILL)
+            running.until(lambda: f"STATUS=serving {running.url} with 1 of 2 processes" in words)
+            whole = words.count(f"STATUS=serving {running.url} with 2 processes")
+            running.until(lambda: words.count(f"STATUS=serving {running.url} with 2 processes") > whole)
             assert "STOPPING=1" not in words
         assert words.count("STOPPING=1") == 1
         assert words.count("READY=1") == 1
