@@ -5,7 +5,7 @@ Exit codes: 0 done, 1 it did not work, 2 wrong usage or wrong settings; `ctl` ad
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -132,10 +132,15 @@ def store_place(config: "Config", failure: type[Failed] = Misused) -> "Place":
     help="How to log to standard error.  [default: console on a terminal, else json]",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[default: info]")
-@click.option("--processes", type=click.IntRange(1), hidden=True)
+@click.option(
+    "--processes",
+    type=int,
+    metavar="N",
+    help="Run so many processes that share --listen, each a node; needs a PostgreSQL.  [default: 1]",
+)
 @click.option("--gossip", metavar="HOST:PORT", help="Where other nodes on the same PostgreSQL reach this one.")
 @click.option("--join", metavar="HOST:PORT", multiple=True, help="Where another node gossips; repeatable.")
-def serve(file: Path | None, processes: int | None, **given: Any) -> None:
+def serve(file: Path | None, **given: Any) -> None:
     """Run TaskTick.
 
     With nothing else said, its data are in ./tasktick-data (the operator's key too, as operator.key) and it
@@ -148,19 +153,13 @@ def serve(file: Path | None, processes: int | None, **given: Any) -> None:
       tasktick serve --allow-network 127.0.0.0/8
       tasktick serve --config /etc/tasktick.toml --listen 0.0.0.0:8080 --public
     """
-    _refuse_processes(processes)
     names = {"store_url": "store.url", "data": "store.data", "listen": "server.listen", "public": "server.public"}
     names |= {"allow_networks": "dispatch.allow_networks", "log_format": "log.format", "log_level": "log.level"}
-    names |= {"gossip": "cluster.gossip", "join": "cluster.join"}
+    names |= {"gossip": "cluster.gossip", "join": "cluster.join", "processes": "server.processes"}
     flags = {names.get(name, name): value for name, value in given.items()}
     config = load_config(file, flags)
     store_place(config)
     raise SystemExit(_run(config, lambda: _reread(file, flags)))
-
-
-def _refuse_processes(processes: int | None) -> None:
-    if processes is not None and processes > 1:
-        raise Misused(f"--processes {processes}: this version starts one process. Leave --processes out.")
 
 
 def _reread(file: Path | None, flags: dict[str, Any]) -> "Config":
@@ -171,22 +170,65 @@ def _reread(file: Path | None, flags: dict[str, Any]) -> "Config":
 
 
 def _run(config: "Config", reread: Callable[[], "Config"]) -> int:
+    from tasktick import logs
+
+    logs.configure(config.log.level, config.log.format)
+    work: Coroutine[Any, Any, int]
+    if config.server.processes > 1:
+        from tasktick.processes.supervisor import run_supervisor
+
+        work = run_supervisor(config, reread=reread, command=_process_command())
+    else:
+        from tasktick.daemon import run_daemon
+
+        work = run_daemon(config, announce=_announce, reread=reread)
+    return _outcome(_runner(), work)
+
+
+def _runner() -> Callable[..., int]:
     if sys.platform == "linux":
         from uvloop import run
     else:
         from asyncio import run
+    return run
 
-    from tasktick import logs
-    from tasktick.daemon import run_daemon
 
-    logs.configure(config.log.level, config.log.format)
-    work = run_daemon(config, announce=_announce, reread=reread)
+def _outcome(run: Callable[..., int], work: Coroutine[Any, Any, int]) -> int:
     try:
         return run(work)
     except ConfigError as error:
         raise Misused(str(error)) from error
     except TaskTickError as error:
         raise Failed(str(error)) from error
+
+
+def _process_command() -> list[str]:
+    """How this very program is started again, as one process of several: its descriptor comes last."""
+    is_frozen = getattr(sys, "frozen", False)
+    begun = [] if is_frozen else sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
+    return [sys.executable, *begun, "serve-process"]
+
+
+@cli.command("serve-process", hidden=True)
+@click.argument("descriptor", type=int)
+def serve_process(descriptor: int) -> None:
+    """Run one process of several, for the supervisor that `serve --processes` starts."""
+    raise SystemExit(_outcome(_runner(), _serve_process(descriptor)))
+
+
+async def _serve_process(descriptor: int) -> int:
+    from tasktick import logs
+    from tasktick.clock import SystemClock
+    from tasktick.daemon import run_daemon
+    from tasktick.processes.child import Child
+
+    try:
+        child = await Child.meet(descriptor, SystemClock())
+    except OSError as error:
+        raise ConfigError("serve-process is for `tasktick serve --processes N` to start.") from error
+    logs.configure(child.config.log.level, child.config.log.format)
+    logs.bind_process(process=child.name)
+    return await run_daemon(child.config, announce=_announce, reread=child.reread, host=child)
 
 
 def _announce(text: str) -> None:

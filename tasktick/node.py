@@ -8,7 +8,7 @@ dispatcher, loader, ticker, schedules, sweeper, retention. Stop is the reverse: 
 in flight gets its grace, every end is written, the leases are given back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -75,6 +75,10 @@ class World(msgspec.Struct, frozen=True):
     metrics: Metrics
     address: str | None = None
     ring: Ring | None = None
+    born: Callable[[str], None] = lambda incarnation: None
+    """Told of each incarnation that this process is, before the store hears of it."""
+    proves_home: bool = True
+    """Whether nobody else has the store's home now: whoever had it before is dead."""
 
 
 class Node:
@@ -108,7 +112,9 @@ class Node:
         self._show_gauges()
 
     def _new_incarnation(self) -> str:
-        return f"{self.world.random.getrandbits(64):016x}"
+        incarnation = f"{self.world.random.getrandbits(64):016x}"
+        self.world.born(incarnation)
+        return incarnation
 
     @property
     def incarnation(self) -> str:
@@ -188,6 +194,7 @@ class Node:
             version=__version__,
             tzdata=zones.version(),
             home=world.database.home,
+            proves_home=world.proves_home,
         )
 
     def _take_seat(self) -> Seat:
@@ -262,7 +269,7 @@ class Node:
     def _gained(self, partitions: Sequence[int]) -> None:
         """These have become this node's: look at all that is in them."""
         self.loader.gained(partitions)
-        self.sweeper.wake.set()
+        self.sweeper.look_for_orphans()
         self.materialiser.wake.set()
 
     def reconfigure(self, config: Config) -> None:
@@ -308,6 +315,12 @@ class Node:
         """Let every node look at the leases now."""
         if self.seat is not None:
             self.seat.rebalance()
+
+    def look(self) -> None:
+        """A hint that another node is dead for certain: its partitions are free, and what it was sending."""
+        if self.seat is not None:
+            self.seat.keeper.wake.set()
+        self.sweeper.look_for_orphans()
 
     def written(self, states: Sequence[TaskState]) -> None:
         """A hint from whoever has just committed these rows."""

@@ -64,15 +64,27 @@ class Sweeper:
         self._rescue = rescue
         self._every_ms = every_ms
         self._owned = rescue.owned
+        self._orphans_may_be = False
+
+    def look_for_orphans(self) -> None:
+        """Somebody may be dead for certain, or partitions of one have come: look before leases pass."""
+        self._orphans_may_be = True
+        self.wake.set()
 
     async def step(self) -> float:
         """One round; no rest while there is more."""
         try:
+            await self._rescue_hinted()
             lost = await self.rescue()
             late = await self.expire()
         except StoreUnavailable:
             return self._every_ms
         return 0 if max(lost, late) >= ROWS_MAX else self._every_ms
+
+    async def _rescue_hinted(self) -> None:
+        if self._orphans_may_be:
+            await self.rescue_orphans()
+            self._orphans_may_be = False
 
     async def rescue_orphans(self) -> int:
         """At the start: every attempt of a process that is proven dead; how many."""

@@ -25,6 +25,8 @@ class Start(msgspec.Struct, frozen=True):
     tzdata: str | None = None
     home: str = ""
     """What is locked as long as it lives: the file, the data folder."""
+    proves_home: bool = True
+    """Whether it alone has that now. Of several processes under one lock, only the first has."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -39,7 +41,8 @@ class View(msgspec.Struct, frozen=True):
 
 async def start_node(tx: Transaction, start: Start, now: int) -> None:
     """Record this start; its predecessors on what is locked (the file, the data folder) are dead."""
-    await tx.run("nodes_prove_dead", incarnation=start.incarnation, home=start.home, now=now)
+    if start.proves_home:
+        await tx.run("nodes_prove_dead", incarnation=start.incarnation, home=start.home, now=now)
     await join(tx, start, now)
 
 

@@ -31,9 +31,13 @@ async def open_store(
     clock: StoreClock,
     random: Random,
     ttl_ms: int,
+    folder_lock: int | None = None,
 ) -> OpenStore:
-    """Open the store that the settings name."""
+    """Open the store that the settings name. `folder_lock` is its folder's, where somebody else has taken it."""
     place = place_of(config)
     if isinstance(place, Path):
         return await open_sqlite(place, spawn, crash)
-    return await open_postgres(place, Path(config.data), spawn=spawn, clock=clock, random=random, ttl_ms=ttl_ms)
+    data = Path(config.data)
+    return await open_postgres(
+        place, data, spawn=spawn, clock=clock, random=random, ttl_ms=ttl_ms, folder_lock=folder_lock
+    )

@@ -143,10 +143,13 @@ async def open_postgres(
     clock: StoreClock,
     random: Random,
     ttl_ms: int,
+    folder_lock: int | None = None,
 ) -> PostgresDatabase:
     """Lock the folder, look how the server is set, migrate, start the writer. The clock is told the server's time."""
     require_postgres_driver()
-    folder_lock = lock_file(data / LOCK_NAME)
+    # One that was taken before is handed down, and held by all who have it: it is free when the last has ended.
+    held = lock_file(data / LOCK_NAME) if folder_lock is None else os.fdopen(folder_lock, "r+")
+    os.set_inheritable(held.fileno(), False)
     gate = Gate(address, clock, random)
     raw: PostgresConnection | None = None
     try:
@@ -160,14 +163,14 @@ async def open_postgres(
         if done:
             log.info("store_migrated", version=done[-1].version, store=address.shown)
     except BaseException as error:
-        folder_lock.close()
+        held.close()
         raise_as_ours(address, error)
         raise
     finally:
         if raw is not None:
             await raw.close()
     database = PostgresDatabase(gate, clock, home, ttl_ms)
-    database.start(spawn, folder_lock)
+    database.start(spawn, held)
     return database
 
 

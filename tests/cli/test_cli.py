@@ -56,7 +56,8 @@ def test_version() -> None:
     ("flags", "said"),
     [
         (["--store", "mysql://db"], "sqlite:////absolute.db"),
-        (["--processes", "2"], "this version starts one process"),
+        (["--processes", "2"], "2 processes need PostgreSQL (--store postgresql://…)"),
+        (["--processes", "0"], "must be from 1 to 64"),
         (["--gossip", "127.0.0.1:7946"], "SQLite is written by one process; there is nobody to gossip with"),
         (["--join", "127.0.0.1:7946"], "needs cluster.gossip (--gossip HOST:PORT)"),
         (["--listen", "0.0.0.0:8080"], "--public"),

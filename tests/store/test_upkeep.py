@@ -120,6 +120,15 @@ async def test_a_lease_of_the_living_is_not_taken(store: Database) -> None:
     assert set((await store.read(lambda tx: leases.owned(tx, "a"))).values()) == {1}
 
 
+async def test_one_process_of_several_declares_none_of_them_dead(store: Database) -> None:
+    world = World(store)
+    await world.start("a")
+    sibling = leases.Start("b", "node-b", proves_home=False)
+    await store.write(lambda tx: leases.start_node(tx, sibling, world.now))
+    assert await store.write(lambda tx: leases.acquire(tx, "b", 0)) == {}
+    assert len(await store.read(lambda tx: leases.owned(tx, "a"))) == len(ALL_PARTITIONS)
+
+
 async def test_the_dead_are_forgotten_when_they_hold_nothing(store: Database) -> None:
     world = World(store)
     await world.start("a")
