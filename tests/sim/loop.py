@@ -70,11 +70,11 @@ class SimLoop(asyncio.SelectorEventLoop):
         return process in self._frozen
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override] # any callback
-        context = context or copy_context()
+        context = copy_context() if context is None else context  # one that is empty is false
         return super().call_soon(*self._gated(callback, args, context), context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override] # any callback
-        context = context or copy_context()
+        context = copy_context() if context is None else context  # one that is empty is false
         return super().call_at(when, *self._gated(callback, args, context), context=context)
 
     def _gated(self, callback: Any, args: tuple[Any, ...], context: Context) -> tuple[Any, ...]:

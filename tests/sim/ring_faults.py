@@ -120,9 +120,13 @@ class Faults:
             node.wire.cut = node.wire.hangs = False
             node.wire.slow_s = 0.0
             town.loop.thaw(node.process)
+        self.restart()
+
+    def restart(self) -> None:
+        """There are enough nodes that stay."""
         for name in NAMES[:NODES_LEAST]:
-            if name not in town.nodes:
-                town.begin(name)
+            if name not in self._town.nodes:
+                self._town.begin(name)
 
     def _any(self) -> RingNode | None:
         found = [one for one in self._town.nodes.values() if not one.is_frozen and not one.is_leaving]

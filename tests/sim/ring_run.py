@@ -22,7 +22,7 @@ from tasktick.store.protocol import Operation, Transaction
 from tests.sim.loop import SimLoop
 from tests.sim.ring_clients import RingClients
 from tests.sim.ring_faults import NAMES, Faults, features_of
-from tests.sim.ring_town import CONFIG, TTL_MS, RingTown
+from tests.sim.ring_town import CONFIG, STOPS_WITHIN_S, TTL_MS, RingTown
 from tests.sim.run import Report
 from tests.sim.server import reached_by
 from tests.sim.world import quick_folder
@@ -53,6 +53,7 @@ class RingPlay:
         self.town = town = RingTown(
             self.seed, self.folder, self.loop, gossips="no_gossip" not in features_of(self.seed)
         )
+        self.loop.set_exception_handler(lambda loop, context: town.watch.wrong(f"nobody heard: {context}"))
         try:
             with reached_by(town.wires):
                 try:
@@ -121,6 +122,9 @@ class RingPlay:
         town = self.town
         for name in NAMES:
             town.server.raw.execute("DELETE FROM drained_nodes WHERE name = ?", (name,))
+        await self._until(lambda: not any(one.is_leaving for one in town.nodes.values()), STOPS_WITHIN_S, "who stops has")
+        self.faults.restart()
+        await self._until(lambda: len(town.up()) == len(town.nodes), UP_WITHIN_S, "the nodes are up")
         began_at = town.server.now_ms()
         await asyncio.sleep(PICKED_UP_MS / 1_000)
         town.look_after()

@@ -166,12 +166,12 @@ class Server:
         return None
 
     def _settle(self, commits: bool, issue: Issue | None) -> None:
+        self._held = False
         if commits:
             self.raw.execute("COMMIT")
             self.committed(issue)
         else:
             rollback(self.raw)
-        self._held = False
 
     def read(self, operation: Operation[T]) -> T:
         """In a snapshot of what is committed."""
