@@ -26,13 +26,13 @@ from random import Random
 import msgspec
 
 from tasktick import __version__, logs, reload
-from tasktick.access import operator_key, signing_secrets, vault
+from tasktick.access import operator_key, shared_vault, vault
 from tasktick.access.key_use import KeyUse
 from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
-from tasktick.clock import SystemClock
+from tasktick.clock import StoreClock, SystemClock
 from tasktick.cluster.joining import ring_of
 from tasktick.dispatch import signing
 from tasktick.dispatch.guard import AddressPolicy, classify
@@ -192,7 +192,7 @@ class Daemon:
         self._random = Random(secrets.randbits(128))
         self._ids = IdMaker(self._random)
         self._metrics = Metrics()
-        self.clock = SystemClock()
+        self.clock = StoreClock(SystemClock())
         self.services = Services(self.clock)
         self.stop = asyncio.Event()
         self.supervisor = Supervisor(os.environ)
@@ -276,12 +276,11 @@ class Daemon:
             crash=partial(services.crash, "store"),
             clock=self.clock,
             random=self._random,
+            ttl_ms=config.cluster.lease_ttl_ms,
         )
         services.on_stop("store", database.close)
-        # The default tenant's first secret is made at the first start: where it is, a new vault would open nothing.
-        is_first = not await signing_secrets.are_sealed(database, DEFAULT_TENANT)
-        keeper = vault.load_or_make(self._data / vault.FILE_NAME, may_make=is_first)
         now = self.clock.now_ms()
+        keeper = await shared_vault.load_or_make(database, self._data / vault.FILE_NAME, now)
         key = await operator_key.adopt_or_make(database, self._data / operator_key.FILE_NAME, self._ids, now)
         if key is None:
             advice = "the store has an operator's key whose file is elsewhere; put it back for `tasktick ctl`"
@@ -294,6 +293,7 @@ class Daemon:
         await sender.start()
         services.on_stop("sender", sender.close)
         self._node = node = self._make_node(database, sender, keeper, keys, url_of(door))
+        database.when_lost(node.doubt)
         key_use = KeyUse(database)
         services.run_loop(key_use)
         feed = self._make_feed(database)
