@@ -1,11 +1,12 @@
 """One start of one node in a simulated ring: a clock of its own, its way to the server, its place in the gossip."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from random import Random
 from typing import Any, TypeVar
 
+from tasktick.clock import StoreClock
 from tasktick.cluster.messages import Address
 from tasktick.cluster.pace import Pace
 from tasktick.cluster.seal import Keyring
@@ -17,11 +18,12 @@ from tasktick.model.ids import IdMaker
 from tasktick.node import Node, World
 from tasktick.service import Services
 from tasktick.settings import Config
-from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink, PostgresReader
-from tasktick.store.postgres_writer import PostgresWriter
-from tasktick.store.protocol import Batch, Lane, Operation, Transaction
+from tasktick.store import leases
+from tasktick.store.postgres_database import PostgresDatabase
+from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink
+from tasktick.store.protocol import Lane, Operation, Transaction
 from tests.sim.loop import PROCESS, SimLoop
-from tests.sim.server import Server, Wire
+from tests.sim.server import Wire
 from tests.sim.watch import Watch
 from tests.sim.weather import Weather
 from tests.sim.world import EPOCH_MS, NoSecrets, Receivers, outcome_of, unsealed
@@ -40,7 +42,6 @@ PACE = Pace(
     leave_ms=300,
     stall_ms=1_000,
 )
-WRITERS = {Lane.FIRE: 3, Lane.CREATE: 2, Lane.UPKEEP: 1}
 
 
 class NodeClock:
@@ -61,42 +62,34 @@ class NodeClock:
         await asyncio.sleep(max(0.0, duration_ms) / 1_000 / self._rate)
 
 
-class RingDatabase:
-    """The store as a node has it: the product's links, readers and writer, on a simulated server."""
+class RingDatabase(PostgresDatabase):
+    """The store as the product has it, on a simulated server; who watches is told when something is decided."""
 
-    shared = True
-    home = ""
+    def __init__(self, url: str, clock: StoreClock, random: Random, home: str, ttl_ms: int, watch: Watch) -> None:
+        gate = Gate(PostgresAddress(url, "sim"), clock, random)
+        super().__init__(gate, clock, home, ttl_ms)
+        self._link = PostgresLink(gate)
+        self._watch = watch
+        self.incarnation: Callable[[], str] = lambda: ""
 
-    def __init__(self, url: str, clock: NodeClock, random: Random, name: str) -> None:
-        gate = Gate(PostgresAddress(url, name), clock, random)
-        self._writer = PostgresWriter(gate, clock, name, WRITERS)
-        self.near = PostgresReader([PostgresLink(gate) for _ in range(2)], "")
-        self._api = PostgresReader([PostgresLink(gate) for _ in range(2)], "")
-        self.watch: Watch | None = None
-        self.incarnation = ""
-
-    def start(self, services: Services) -> None:
-        """Begin to write."""
-        self._writer.start(services.spawn)
-        services.on_stop("store", self._writer.close)
-
-    async def read(self, operation: Operation[T]) -> T:
-        return await self._api.read(operation)
+    async def tell_time(self, clock: StoreClock) -> None:
+        """As when it is opened."""
+        raw: Any = await self._link.raw()
+        asked_ms = clock.monotonic_ms()
+        told = await raw.read(lambda tx: leases.time(tx, clock.now_ms()))
+        clock.learn(told, asked_ms, clock.monotonic_ms())
+        await self._link.close()
 
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
-        watch = self.watch
-        if watch is None or lane is not Lane.FIRE:
-            return await self._writer.write(operation, lane)
-        issue = watch.issuing(self.incarnation, is_claim="_claim" in operation.__qualname__)
+        if lane is not Lane.FIRE:
+            return await super().write(operation, lane)
+        issue = self._watch.issuing(self.incarnation(), is_claim="_claim" in operation.__qualname__)
 
         async def noted(tx: Transaction) -> T:
-            watch.server.issue = issue
+            self._watch.server.issue = issue
             return await operation(tx)
 
-        return await self._writer.write(noted, lane)
-
-    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
-        return await self._writer.write_batch(batch, items)
+        return await super().write(noted, lane)
 
 
 class RingSender:
@@ -106,7 +99,7 @@ class RingSender:
         self._clock = clock
         self._receivers = receivers
         self._watch = watch
-        self.incarnation = ""
+        self.process = ""
         self._deadlines: dict[asyncio.Task[object], float] = {}
         self._expired: set[asyncio.Task[object]] = set()
 
@@ -132,7 +125,7 @@ class RingSender:
         claim = None
         if left:
             fence = int(headers["TaskTick-Fence"])
-            claim = self._watch.left(self.incarnation, task_id.removeprefix("tsk_"), attempt, fence)
+            claim = self._watch.left(self.process, task_id.removeprefix("tsk_"), attempt, fence)
         task = asyncio.current_task()
         assert task is not None
         self._deadlines[task] = request.deadline_ms
@@ -157,7 +150,7 @@ class RingNode:
     """One start of one node."""
 
     def __init__(
-        self, name: str, number: int, seed: int, clock: NodeClock, loop: SimLoop, config: Config, server: Server,
+        self, name: str, number: int, seed: int, clock: NodeClock, loop: SimLoop, config: Config,
         watch: Watch, receivers: Receivers, weather: Weather, *, gossips: bool,
     ) -> None:  # fmt: skip
         self.name = name
@@ -172,11 +165,16 @@ class RingNode:
         self.is_up = False
         self.is_leaving = False
         self._weather = weather
-        self.database = RingDatabase(self.url, clock, Random(f"gate.{seed}.{number}"), self.process)
+        self.store_clock = StoreClock(clock)
+        self.database = RingDatabase(
+            self.url, self.store_clock, Random(f"gate.{seed}.{number}"), f"home of {name}",
+            config.cluster.lease_ttl_ms, watch,
+        )  # fmt: skip
         sender = RingSender(clock, receivers, watch)
+        sender.process = self.process
         ring = Ring(self._open, KEYRING, tuple(weather.members), PACE) if gossips else None
         world = World(
-            clock=clock,
+            clock=self.store_clock,
             random=Random(f"node.{seed}.{number}"),
             ids=IdMaker(Random(f"ids.{seed}.{number}")),
             database=self.database,
@@ -189,10 +187,12 @@ class RingNode:
             ring=ring,
         )
         self.node = Node(config, name, world)
-        self.incarnation = self.node.incarnation
-        sender.incarnation = self.database.incarnation = self.incarnation
-        self.database.watch = watch
-        self.server = server
+        self.database.incarnation = lambda: self._seen(watch)
+        self.database.when_lost(self.node.doubt)
+
+    def _seen(self, watch: Watch) -> str:
+        watch.process_of[self.node.incarnation] = self.process
+        return self.node.incarnation
 
     async def _open(self, door: Door) -> Transport:
         transport = self._weather.admit(door, self.process)
@@ -207,9 +207,15 @@ class RingNode:
 
     async def start(self) -> None:
         """Begin, in its own process."""
-        self.database.start(self.services)
+        self.database.start(self.services.spawn)
+        self.services.on_stop("store", self.database.close)
+        await self.database.tell_time(self.store_clock)
         await self.node.start()
         self.is_up = True
+
+    @property
+    def incarnation(self) -> str:
+        return self.node.incarnation
 
     @property
     def owned(self) -> set[int]:

@@ -82,7 +82,7 @@ class RingTown:
         """A node starts; it will be up."""
         self._number += 1
         node = RingNode(
-            name, self._number, self.seed, self._clock(), self.loop, CONFIG, self.server, self.watch, self.receivers,
+            name, self._number, self.seed, self._clock(), self.loop, CONFIG, self.watch, self.receivers,
             self.weather, gossips=self.gossips,
         )  # fmt: skip
         self.wires[node.url] = self.server, node.wire
@@ -138,7 +138,7 @@ class RingTown:
         self.loop.freeze(node.process)
         if node.address is not None:
             self.weather.members.pop(node.address, None)
-        self.watch.died(node.incarnation)
+        self.watch.died(node.process)
         self.disturb(node.process, "killed")
         self.watch.sometimes.update(node.metrics.events + node.metrics.attempts)
         self.gone.append(node)
@@ -185,7 +185,3 @@ class RingTown:
             one.process in {None, process} and one.from_at <= to_at and (one.to_at is None or one.to_at >= from_at)
             for one in self.disturbances
         )
-
-    def process_of(self, incarnation: str) -> str:
-        """The process that has, or had, this incarnation."""
-        return next(one.process for one in [*self.nodes.values(), *self.gone] if one.incarnation == incarnation)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -21,7 +22,8 @@ from tasktick.store import postgres_links, postgres_writer
 from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.migrate import migrate
 from tasktick.store.postgres import CommitUnknown
-from tasktick.store.protocol import Aborted, Operation, Transaction
+from tasktick.store.protocol import Aborted, Operation
+from tasktick.store.queries import load
 from tasktick.store.sqlite import SqliteTransaction, read_with, rollback, step
 from tests.sim.world import EPOCH_MS, PRAGMAS
 
@@ -30,7 +32,14 @@ HOP_S = 0.002
 # Who hangs on a dead wire gives up after so long.
 HANGS_S = 1.5
 LOCK_LOOK_S = 0.004
-MARKS = "CREATE TABLE sim_marks (writer TEXT PRIMARY KEY, mark INTEGER NOT NULL)"
+TABLES = (
+    "CREATE TABLE sim_marks (writer TEXT PRIMARY KEY, mark INTEGER NOT NULL)",
+    "CREATE TABLE sim_homes (incarnation TEXT PRIMARY KEY, home TEXT NOT NULL)",
+)
+PROVE_DEAD = """
+    UPDATE nodes SET dead_at = :now WHERE dead_at IS NULL AND incarnation <> :incarnation
+        AND incarnation IN (SELECT incarnation FROM sim_homes WHERE home = :home)
+"""
 SET_MARK = "INSERT INTO sim_marks VALUES (?, ?) ON CONFLICT (writer) DO UPDATE SET mark = excluded.mark"
 FATES = ("aborted", "answer_lost", "undone", "late", "late_undone")
 
@@ -44,21 +53,36 @@ class Issue(msgspec.Struct, frozen=True):
     is_claim: bool
 
 
-class Timed:
-    """A transaction in which now is what the server's clock says, whatever a node believes."""
+class ServerTransaction:
+    """The statements of a server that has a clock and knows of homes: those of PostgreSQL that ask its clock.
 
-    def __init__(self, inner: Transaction, now: int) -> None:
-        self._inner = inner
+    Everything else is as the node says, its belief of the time too.
+    """
+
+    def __init__(self, raw: RawConnection, now: int) -> None:
+        self._raw = raw
+        self._inner = SqliteTransaction(raw)
         self._now = now
 
     async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
-        return await self._inner.rows(query, kind, **self._told(parameters))
+        return await self._inner.rows(query, kind, **self._told(query, parameters))
 
     async def run(self, query: str, /, **parameters: Any) -> int:
-        return await self._inner.run(query, **self._told(parameters))
+        told = self._told(query, parameters)
+        if query == "nodes_prove_dead":
+            return self._raw.execute(PROVE_DEAD, told).rowcount
+        if query == "node_insert":
+            self._raw.execute("INSERT INTO sim_homes VALUES (:incarnation, :home)", told)
+        return await self._inner.run(query, **told)
 
-    def _told(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        return parameters | {"now": self._now} if "now" in parameters else parameters
+    def _told(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        return parameters | {"now": self._now} if "now" in parameters and query in by_its_clock() else parameters
+
+
+@cache
+def by_its_clock() -> frozenset[str]:
+    """The statements that ask the server what time it is."""
+    return frozenset(name for name, found in load("postgres").items() if any(":clock" in one for one in found))
 
 
 class Wire:
@@ -88,7 +112,8 @@ class Server:
         path = folder / "ring.db"
         self.raw = raw_connection(path, PRAGMAS)
         migrate(self.raw)
-        self.raw.execute(MARKS)
+        for table in TABLES:
+            self.raw.execute(table)
         self.reader = raw_connection(path, PRAGMAS)
         self.offset_ms = 0
         self.away = False
@@ -120,18 +145,15 @@ class Server:
         while self._held:
             await asyncio.sleep(LOCK_LOOK_S * (0.5 + self.random.random()))
 
-    def transaction(self, raw: RawConnection) -> Transaction:
-        """Named statements on it, at one instant."""
-        return Timed(SqliteTransaction(raw), self.now_ms())
-
-    def write(self, work: Operation[T], writer: str, mark: int) -> T:
+    def write(self, work: Operation[T], writer: str | None = None, mark: int = 0) -> T:
         """Run it and commit it, unless its fate is another."""
         raw = self.raw
         self.issue = None
         raw.execute("BEGIN IMMEDIATE")
         try:
-            result = step(work(self.transaction(raw)))
-            raw.execute(SET_MARK, (writer, mark))
+            result = step(work(ServerTransaction(raw, self.now_ms())))
+            if writer is not None:
+                raw.execute(SET_MARK, (writer, mark))
         except BaseException:
             rollback(raw)
             raise
@@ -150,7 +172,7 @@ class Server:
         else:
             raw.execute("COMMIT")
             self.committed(issue)
-        if issue is not None and issue.is_claim:
+        if writer is not None and issue is not None and issue.is_claim:
             self.claims_marked.add((writer, mark))
         if fate is not None:
             self.noted(f"commit {fate}")
@@ -175,7 +197,7 @@ class Server:
 
     def read(self, operation: Operation[T]) -> T:
         """In a snapshot of what is committed."""
-        return read_with(self.reader, lambda tx: operation(Timed(tx, self.now_ms())))
+        return read_with(self.reader, lambda tx: operation(ServerTransaction(self.reader, self.now_ms())))
 
     def has_mark(self, writer: str, mark: int) -> bool:
         """Whether this transaction is committed, as far as one sees who does not wait."""
@@ -215,20 +237,20 @@ class Connection:
             self._closed = True
             raise
 
-    async def write(self, work: Operation[T], writer: str, mark: int) -> T:
-        await self._hop()
-        await self._server.turn()
-        try:
-            result = self._server.write(work, writer, mark)
-        except CommitUnknown:
-            self._closed = True
-            await self._wire.hop()
-            raise
+    async def write(self, work: Operation[T], writer: str | None = None, mark: int = 0) -> T:
+        """Run it and commit it, under a mark if there is one."""
         try:
             await self._hop()
-        except StoreUnavailable as error:
-            self._server.noted("commit answer lost on the wire")
-            raise CommitUnknown(f"The answer to a commit was lost: {error}", result) from error
+            await self._server.turn()
+            result = self._server.write(work, writer, mark)
+            try:
+                await self._hop()
+            except StoreUnavailable as error:
+                self._server.noted("commit answer lost on the wire")
+                raise CommitUnknown(f"The answer to a commit was lost: {error}", result) from error
+        except (CommitUnknown, asyncio.CancelledError):
+            self._closed = True
+            raise
         return result
 
     async def was_committed(self, writer: str, mark: int) -> bool:
@@ -267,12 +289,17 @@ def reached_by(wires: dict[str, tuple[Server, Wire]]) -> Iterator[None]:
     async def write(raw: Connection, work: Operation[T], writer: str, mark: int) -> T:
         return await raw.write(work, writer, mark)
 
+    async def write_unmarked(raw: Connection, operation: Operation[T], begin: str) -> T:
+        del begin
+        return await raw.write(operation)
+
     async def was_committed(raw: Connection, writer: str, mark: int) -> bool:
         return await raw.was_committed(writer, mark)
 
     seams: list[tuple[Any, str, Any]] = [
         (postgres_links, "connect_postgres", connect),
         (postgres_links, "read_with", read),
+        (postgres_links, "write_unmarked", write_unmarked),
         (postgres_writer, "write_with", write),
         (postgres_writer, "was_committed", was_committed),
     ]

@@ -84,6 +84,8 @@ class Watch:
         self.claims: defaultdict[str, dict[int, Claim]] = defaultdict(dict)
         # Whose hint was lost.
         self.unhinted: set[str] = set()
+        # Of each incarnation.
+        self.process_of: dict[str, str] = {}
         self._live: defaultdict[str, list[Claim]] = defaultdict(list)
         self._owner_of_term: dict[tuple[int, int], str] = {}
         self._epochs: dict[int, int] = {}
@@ -224,13 +226,13 @@ class Watch:
 
     # ------------------------------------------------------------------------------- at a send
 
-    def left(self, incarnation: str, task_id: str, attempt: int, fence: int) -> Claim | None:
+    def left(self, process: str, task_id: str, attempt: int, fence: int) -> Claim | None:
         """The first byte of this attempt leaves."""
         now = self.server.now_ms()
-        self.trace.append(f"{now} sent {task_id} {attempt} {fence} {incarnation}")
-        who = f"{task_id} attempt {attempt} fence {fence} by {incarnation}"
+        self.trace.append(f"{now} sent {task_id} {attempt} {fence} {process}")
+        who = f"{task_id} attempt {attempt} fence {fence} by {process}"
         claim = self.claims[task_id].get(fence)
-        if claim is None or (claim.incarnation, claim.attempt) != (incarnation, attempt):
+        if claim is None or (self.process_of.get(claim.incarnation), claim.attempt) != (process, attempt):
             self.wrong(f"sent, and its claim is {claim}: {who}")
             return None
         if claim.sent_at is not None:
@@ -253,9 +255,9 @@ class Watch:
             if answered:
                 claim.answered_at = claim.over_at
 
-    def died(self, incarnation: str) -> None:
+    def died(self, process: str) -> None:
         """Its process is dead, and its connections are closed."""
         for live in self._live.values():
             for claim in live:
-                if claim.incarnation == incarnation and claim.over_at is None:
+                if self.process_of.get(claim.incarnation) == process and claim.over_at is None:
                     claim.over_at = self.server.now_ms()
