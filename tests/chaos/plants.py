@@ -36,23 +36,23 @@ def ack_before_commit() -> None:
 def rescue_by_id() -> None:
     """Whatever is running is rescued, by its id alone: no lease, no fence, not even whose hands it is in."""
     found = dict(queries.load("sqlite"))
-    found["task_expired_leases"] = _changed(
+    found["task_expired_leases"] = changed(
         found["task_expired_leases"],
         ("AND lease_until <= :now", "AND :now > 0"),
         ("AND id NOT IN (SELECT value FROM json_each(:own))", "AND :own IS NOT NULL"),
     )
-    found["task_end_check"] = _changed(
+    found["task_end_check"] = changed(
         found["task_end_check"],
         ("AND t.fence = row.value->>1 AND t.claim_id = row.value->>2", ""),
         ("row.value->>3 IS NULL", "1"),
     )
-    found["task_end"] = _changed(
+    found["task_end"] = changed(
         found["task_end"], ("AND tasks.fence = row.value->>1 AND tasks.claim_id = row.value->>2", "")
     )
     swap(sqlite, "load", lambda _: lambda dialect: found)
 
 
-def _changed(statements: tuple[str, ...], *changes: tuple[str, str]) -> tuple[str, ...]:
+def changed(statements: tuple[str, ...], *changes: tuple[str, str]) -> tuple[str, ...]:
     text = statements[-1]
     for before, after in changes:
         assert before in text, f"the bug cannot be planted: {before!r} is not there"

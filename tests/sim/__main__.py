@@ -13,6 +13,7 @@ from collections import Counter
 
 from tasktick import logs
 from tests.sim import ledger_run, ring_run, run
+from tests.sim.plants import PLANTS
 
 KINDS = {"tasks": run.play, "ledger": ledger_run.play, "ring": ring_run.play}
 # From so many seeds on, everything that is demanded must have happened.
@@ -29,9 +30,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--only", choices=sorted(KINDS), help="one of the kinds")
+    parser.add_argument("--plant", choices=sorted(PLANTS), help="a bug to plant in rings; 0 as soon as it is caught")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     logs.configure("debug" if options.verbose else "error", "console", None if options.verbose else io.StringIO())
+    if options.plant is not None:
+        return _caught(options.plant, range(options.first, options.first + options.seeds))
     sometimes: Counter[str] = Counter()
     failed = 0
     for seed in range(options.first, options.first + options.seeds):
@@ -48,6 +52,21 @@ def main() -> int:
     if never:
         print(f"VOID: in none of the seeds there was {', '.join(never)}")
     return 1 if failed or never else 0
+
+
+def _caught(plant: str, seeds: range) -> int:
+    """Plant it, and play until a seed shows it."""
+    PLANTS[plant]()
+    for seed in seeds:
+        try:
+            violations = ring_run.play(seed).violations
+        except Exception as error:  # noqa: BLE001 - with a bug in it anything may fail
+            violations = [repr(error)]
+        if violations:
+            print(f"{plant}: caught by seed {seed}: {violations[0]}")
+            return 0
+    print(f"{plant}: not caught by {len(seeds)} seeds")
+    return 1
 
 
 if __name__ == "__main__":

@@ -56,6 +56,17 @@ class RingClients:
             work = self._act(node)
         self._town.mind(node.run(work))
 
+    def forget(self) -> None:
+        """What the store has forgotten was acknowledged in vain: an asynchronous standby loses it, and that is said."""
+        look = self._town.server.look
+        there = {row[0] for row in look("SELECT id FROM tasks")}
+        lost = [one for one in self.acknowledged if one not in there]
+        for one in lost:
+            del self.acknowledged[one]
+        self._town.watch.sometimes["lost by an asynchronous standby"] += len(lost)
+        kept = {row[0] for row in look("SELECT id FROM schedules")}
+        self.schedules = [one for one in self.schedules if one in kept]
+
     def _hint_is_lost(self) -> bool:
         return self._loses_hints and self._random.random() < 0.4
 

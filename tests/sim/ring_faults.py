@@ -40,15 +40,17 @@ STRIKES = (
     "cut_wire",
     "cut_heir",
     "store_away",
+    "fail_over",
 )
 FEATURES = (*CONDITIONS, *STRIKES, "no_gossip")
+RARER = {"no_gossip": 0.1, "fail_over": 0.3}
 STEPS_MAX = 3_000
 
 
 def features_of(seed: int) -> set[str]:
     """What this seed has: all at once would hide each other."""
     random = Random(f"features.{seed}")
-    return {name for name in FEATURES if random.random() < (0.1 if name == "no_gossip" else 0.5)}
+    return {name for name in FEATURES if random.random() < RARER.get(name, 0.5)}
 
 
 class Faults:
@@ -287,10 +289,31 @@ class Faults:
 
     def _store_away(self) -> None:
         if self._random.random() < 0.3:
-            server, for_s = self._town.server, self._random.choice((0.1, 1.0, 3.0)) * self._random.random()
-            server.away = True
-            self._town.disturb(None, "store away", for_s + 1.5)
-            self._for(for_s, lambda: setattr(server, "away", False))
+            self._away(self._random.choice((0.1, 1.0, 3.0)) * self._random.random())
+
+    def _away(self, for_s: float) -> None:
+        server = self._town.server
+        server.away = True
+        self._town.disturb(None, "store away", for_s + 1.5)
+        self._for(for_s, lambda: setattr(server, "away", False))
+
+    def _fail_over(self) -> None:
+        """An asynchronous standby takes over; it has not got what came last."""
+        if self._random.random() < 0.4:
+            self._town.beside(self._fail_over_soon(self._random.random() * 1.5))
+
+    async def _fail_over_soon(self, behind_s: float) -> None:
+        town = self._town
+        town.server.fall_behind()
+        disturbance = town.disturb(None, "standby behind", 0)
+        await asyncio.sleep(behind_s)
+        disturbance.to_at = town.server.now_ms() + 2_000
+        if town.server.is_behind:
+            town.server.fail_over()
+            town.watch.regressed()
+            town.note("failed over:")
+            town.forgets()
+            self._away(0.3)
 
     def _slow_wires(self) -> None:
         if (node := self._any()) and self._random.random() < 0.3:

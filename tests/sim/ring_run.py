@@ -110,6 +110,7 @@ class RingPlay:
         self.faults = Faults(town, self.seed)
         self.clients = RingClients(town, self.seed, loses_hints=random.random() < 0.5)
         self.faults.prepare()
+        town.forgets = self.clients.forget
         noted = town.server.noted
         town.server.noted = lambda what: self._noted(what, noted)
         for name in NAMES[: random.randint(3, 5)]:

@@ -1,7 +1,7 @@
 """A simulated ring: its server, its network, its nodes as they come and go, and what was done to each of them."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -62,6 +62,8 @@ class RingTown:
         self.gone: list[RingNode] = []
         self.disturbances: list[Disturbance] = []
         self.skew = self.drift = False
+        # Told when the history of the store has gone back.
+        self.forgets: Callable[[], None] = lambda: None
         self._number = 0
         self._works: dict[asyncio.Task[Any], None] = {}
 

@@ -59,12 +59,15 @@ class ServerTransaction:
     Everything else is as the node says, its belief of the time too.
     """
 
-    def __init__(self, raw: RawConnection, now: int) -> None:
+    def __init__(self, raw: RawConnection, now: int, timeline: int) -> None:
         self._raw = raw
         self._inner = SqliteTransaction(raw)
         self._now = now
+        self._timeline = timeline
 
     async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
+        if query == "history_read":
+            return [f"{self._timeline:08X}"]  # type: ignore[list-item] # its kind
         return await self._inner.rows(query, kind, **self._told(query, parameters))
 
     async def run(self, query: str, /, **parameters: Any) -> int:
@@ -117,6 +120,9 @@ class Server:
         self.reader = raw_connection(path, PRAGMAS)
         self.offset_ms = 0
         self.away = False
+        # Each failover begins another; connections to the one before are dead.
+        self.timeline = 1
+        self._standby: RawConnection | None = None
         # How often a commit meets each of `FATES`.
         self.fates: dict[str, float] = {}
         self.late_s = 0.6
@@ -151,7 +157,7 @@ class Server:
         self.issue = None
         raw.execute("BEGIN IMMEDIATE")
         try:
-            result = step(work(ServerTransaction(raw, self.now_ms())))
+            result = step(work(ServerTransaction(raw, self.now_ms(), self.timeline)))
             if writer is not None:
                 raw.execute(SET_MARK, (writer, mark))
         except BaseException:
@@ -168,7 +174,7 @@ class Server:
         elif fate in {"late", "late_undone"}:
             self._held = True
             wait_s = self.late_s * self.random.random()
-            self._loop.call_later(wait_s, self._settle, fate == "late", issue, context=Context())
+            self._loop.call_later(wait_s, self._settle, self.timeline, fate == "late", issue, context=Context())
         else:
             raw.execute("COMMIT")
             self.committed(issue)
@@ -187,7 +193,9 @@ class Server:
                 return fate
         return None
 
-    def _settle(self, commits: bool, issue: Issue | None) -> None:
+    def _settle(self, timeline: int, commits: bool, issue: Issue | None) -> None:
+        if timeline != self.timeline:  # it went down with its server
+            return
         self._held = False
         if commits:
             self.raw.execute("COMMIT")
@@ -197,7 +205,28 @@ class Server:
 
     def read(self, operation: Operation[T]) -> T:
         """In a snapshot of what is committed."""
-        return read_with(self.reader, lambda tx: operation(ServerTransaction(self.reader, self.now_ms())))
+        return read_with(self.reader, lambda tx: operation(ServerTransaction(self.reader, self.now_ms(), self.timeline)))
+
+    def fall_behind(self) -> None:
+        """From now on the standby gets nothing more."""
+        if self._standby is None:
+            self._standby = raw_connection(Path(":memory:"))
+            self.reader.backup(self._standby)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is something that the standby has not got."""
+        return self._standby is not None
+
+    def fail_over(self) -> None:
+        """The server is lost, and the standby takes its place: what it did not get has never been."""
+        assert self._standby is not None
+        rollback(self.raw)
+        self._held = False
+        self._standby.backup(self.raw)
+        self._standby.close()
+        self._standby = None
+        self.timeline += 1
 
     def has_mark(self, writer: str, mark: int) -> bool:
         """Whether this transaction is committed, as far as one sees who does not wait."""
@@ -208,14 +237,17 @@ class Server:
         rollback(self.raw)
         self.raw.close()
         self.reader.close()
+        if self._standby is not None:
+            self._standby.close()
 
 
 class Connection:
     """One connection to it, as the links of the product hold it."""
 
     def __init__(self, server: Server, wire: Wire) -> None:
-        self._server = server
+        self.server = server
         self._wire = wire
+        self._timeline = server.timeline
         self._closed = False
 
     def is_closed(self) -> bool:
@@ -228,10 +260,11 @@ class Connection:
         del timeout
         self._closed = True
 
-    async def _hop(self) -> None:
+    async def hop(self) -> None:
+        """One way; whoever finds it cut has lost it."""
         try:
             await self._wire.hop()
-            if self._server.away or self._closed:
+            if self.server.away or self._closed or self._timeline != self.server.timeline:
                 raise StoreUnavailable("The server is not there.")
         except StoreUnavailable:
             self._closed = True
@@ -240,13 +273,13 @@ class Connection:
     async def write(self, work: Operation[T], writer: str | None = None, mark: int = 0) -> T:
         """Run it and commit it, under a mark if there is one."""
         try:
-            await self._hop()
-            await self._server.turn()
-            result = self._server.write(work, writer, mark)
+            await self.hop()
+            await self.server.turn()
+            result = self.server.write(work, writer, mark)
             try:
-                await self._hop()
+                await self.hop()
             except StoreUnavailable as error:
-                self._server.noted("commit answer lost on the wire")
+                self.server.noted("commit answer lost on the wire")
                 raise CommitUnknown(f"The answer to a commit was lost: {error}", result) from error
         except (CommitUnknown, asyncio.CancelledError):
             self._closed = True
@@ -254,19 +287,19 @@ class Connection:
         return result
 
     async def was_committed(self, writer: str, mark: int) -> bool:
-        await self._hop()
-        await self._server.turn()
-        found = self._server.has_mark(writer, mark)
-        await self._hop()
-        self._server.noted("unknown commit found" if found else "unknown commit not there")
-        if found and (writer, mark) in self._server.claims_marked:
-            self._server.noted("unknown claim resolved as ours")
+        await self.hop()
+        await self.server.turn()
+        found = self.server.has_mark(writer, mark)
+        await self.hop()
+        self.server.noted("unknown commit found" if found else "unknown commit not there")
+        if found and (writer, mark) in self.server.claims_marked:
+            self.server.noted("unknown claim resolved as ours")
         return found
 
     async def read(self, operation: Operation[T]) -> T:
-        await self._hop()
-        result = self._server.read(operation)
-        await self._hop()
+        await self.hop()
+        result = self.server.read(operation)
+        await self.hop()
         return result
 
 

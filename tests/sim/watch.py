@@ -69,6 +69,8 @@ class Claim(msgspec.Struct):
     answered_at: int | None = None
     ended: bool = False
     recorded: str | None = None
+    # The server that had it was lost before its standby got it.
+    forgotten: bool = False
 
 
 class Watch:
@@ -86,6 +88,7 @@ class Watch:
         self.unhinted: set[str] = set()
         # Of each incarnation.
         self.process_of: dict[str, str] = {}
+        self._forgotten: dict[tuple[str, int], Claim] = {}
         self._live: defaultdict[str, list[Claim]] = defaultdict(list)
         self._owner_of_term: dict[tuple[int, int], str] = {}
         self._epochs: dict[int, int] = {}
@@ -150,7 +153,7 @@ class Watch:
         who = f"{task_id} attempt {attempt} fence {fence} by {incarnation}"
         if before not in WAITING:
             self.wrong(f"claimed in state {before}: {who}")
-        if fence <= old_fence or fence in self.claims[task_id]:
+        if fence <= old_fence or fence in self.claims[task_id] or (task_id, fence) in self._forgotten:
             self.wrong(f"a fence was issued twice, or fell from {old_fence}: {who}")
         if (lease_epoch, lease_incarnation) != (epoch, incarnation):
             self.wrong(f"claimed under term {epoch}, the lease is ({lease_epoch}, {lease_incarnation}): {who}")
@@ -224,6 +227,24 @@ class Watch:
         if new_ends_at is None or new_ends_at <= now:
             self.wrong(f"partition {partition}: {new} took it, and its own term ended at {new_ends_at}")
 
+    def regressed(self) -> None:
+        """The history has gone back: what follows is judged by what is there."""
+        look = self.server.look
+        rows = {row[0]: row[1:] for row in look("SELECT id, state, fence FROM tasks")}
+        recorded = {(row[0], row[1]): row[2] for row in look("SELECT task_id, fence, state FROM attempts")}
+        for task_id, claims in self.claims.items():
+            state, fence = rows.get(task_id, (0, 0))
+            for claim in list(claims.values()):
+                if claim.fence > fence:
+                    claim.forgotten = True
+                    self._forgotten[task_id, claim.fence] = claims.pop(claim.fence)
+                claim.ended = (claim.fence, RUNNING) != (fence, state)
+                claim.recorded = recorded.get((task_id, claim.fence))
+        self._epochs = dict(look("SELECT partition_id, epoch FROM leases"))
+        self._owner_of_term = {
+            term: owner for term, owner in self._owner_of_term.items() if term[1] <= self._epochs[term[0]]
+        }
+
     # ------------------------------------------------------------------------------- at a send
 
     def left(self, process: str, task_id: str, attempt: int, fence: int) -> Claim | None:
@@ -231,7 +252,7 @@ class Watch:
         now = self.server.now_ms()
         self.trace.append(f"{now} sent {task_id} {attempt} {fence} {process}")
         who = f"{task_id} attempt {attempt} fence {fence} by {process}"
-        claim = self.claims[task_id].get(fence)
+        claim = self.claims[task_id].get(fence) or self._forgotten.get((task_id, fence))
         if claim is None or (self.process_of.get(claim.incarnation), claim.attempt) != (process, attempt):
             self.wrong(f"sent, and its claim is {claim}: {who}")
             return None
@@ -242,7 +263,8 @@ class Watch:
         if now > claim.issued_at + self._start_delay_ms + SLACK_MS:
             self.wrong(f"sent {now - claim.issued_at} ms after its claim was issued: {who}")
         for other in self._live[task_id]:
-            if other.over_at is None and other.lease_until > claim.at:
+            unknown = other.forgotten or claim.forgotten
+            if other.over_at is None and other.lease_until > claim.at and not unknown:
                 self.wrong(f"sent while fence {other.fence} is on its way, leased to {other.lease_until}: {who}")
         self._live[task_id] = [one for one in self._live[task_id] if one.over_at is None] + [claim]
         claim.sent_at = now
