@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tasktick.dispatch import webhook
-from tasktick.store import database, lanes, queries, sqlite, writer
+from tasktick.store import database, lanes, postgres, queries, sqlite, writer
 from tests.chaos.wrapping import swap
 
 UNSYNCED_S = 0.05
@@ -92,10 +92,38 @@ def no_look_at_the_clock() -> None:
     swap(webhook.WebhookSender, "send", make)
 
 
+def _plant_postgres(*changes: tuple[str, str]) -> None:
+    """Another claim on PostgreSQL."""
+    found = dict(queries.load("postgres"))
+    found["task_claim"] = changed(found["task_claim"], *changes)
+    swap(postgres, "load", lambda _: lambda dialect: found)
+
+
+def no_guard_on_postgres() -> None:
+    """A claim on PostgreSQL looks at no lease: the wheel says that the partition is ours."""
+    _plant_postgres(
+        ("(leased.epochs->>asked.partition_id::text)::bigint = asked.epoch", "leased.epochs IS DISTINCT FROM '{}'"),
+        ("FOR KEY SHARE", ""),
+    )
+
+
+def guard_without_lock() -> None:
+    """A claim on PostgreSQL looks at the lease, and does not hold it until it has committed."""
+    _plant_postgres(("FOR KEY SHARE", ""))
+
+
+def for_share_unordered() -> None:
+    """A claim on PostgreSQL holds the lease so that nobody may even ask for it, in whatever order."""
+    _plant_postgres(("ORDER BY partition_id\n        FOR KEY SHARE", "FOR SHARE"))
+
+
 PLANTS: dict[str, Callable[[], None]] = {
     "ack_before_commit": ack_before_commit,
     "rescue_by_id": rescue_by_id,
     "synchronous_normal": synchronous_normal,
     "resend": resend,
     "no_look_at_the_clock": no_look_at_the_clock,
+    "no_guard_on_postgres": no_guard_on_postgres,
+    "guard_without_lock": guard_without_lock,
+    "for_share_unordered": for_share_unordered,
 }

@@ -75,7 +75,7 @@ class ServerTransaction:
         if query == "nodes_prove_dead":
             return self._raw.execute(PROVE_DEAD, told).rowcount
         if query == "node_insert":
-            self._raw.execute("INSERT INTO sim_homes VALUES (:incarnation, :home)", told)
+            self._raw.execute("INSERT OR IGNORE INTO sim_homes VALUES (:incarnation, :home)", told)
         return await self._inner.run(query, **told)
 
     def _told(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
