@@ -67,16 +67,16 @@ async def on_server(version: str, folder: Path) -> AsyncIterator[PostgresDatabas
 
 @asynccontextmanager
 async def opened(
-    address: PostgresAddress, folder: Path, clock: StoreClock | None = None
+    address: PostgresAddress, folder: Path, clock: StoreClock | None = None, ttl_ms: int = 10_000
 ) -> AsyncIterator[PostgresDatabase]:
     """A PostgreSQL store as the daemon opens it; without a clock to be told the server's time, the caller's counts."""
     if clock is None:
         clock = StoreClock(SystemClock())
         with clock_of_the_caller():
-            async with opened(address, folder, clock) as database:
+            async with opened(address, folder, clock, ttl_ms) as database:
                 yield database
         return
-    database = await open_postgres(address, folder, spawn=spawn, clock=clock, random=Random(7), ttl_ms=10_000)
+    database = await open_postgres(address, folder, spawn=spawn, clock=clock, random=Random(7), ttl_ms=ttl_ms)
     try:
         yield database
     finally:
