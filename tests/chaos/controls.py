@@ -57,9 +57,7 @@ CONTROLS = (
     Control("no_trust_window", "ring"),
     Control("no_guard_on_postgres", "postgres", test="a_claim_that_waited_for_an_acquisition_finds_its_term_over"),
     Control("guard_without_lock", "postgres", test="nobody_acquires_past_an_open_claim"),
-    Control(
-        "for_share_unordered", "postgres", test="who_only_asks_for_a_partition_does_not_wait_for_an_open_claim"
-    ),
+    Control("for_share_unordered", "postgres", test="who_only_asks_for_a_partition_does_not_wait_for_an_open_claim"),
 )
 
 
@@ -72,7 +70,11 @@ class Catch(msgspec.Struct, frozen=True):
 
 
 async def run(
-    seed: int, folder: Path, count: int = 1, controls: tuple[Control, ...] = CONTROLS, say: Callable[[str], None] = str
+    seed: int,
+    folder: Path,
+    count: int = 1,
+    controls: tuple[Control, ...] = CONTROLS,
+    say: Callable[[str], object] = str,
 ) -> Verdict:
     """Plant each bug, `count` times its number of faults; a violation for each that was not caught."""
     missed: list[Violation] = []

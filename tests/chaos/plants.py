@@ -15,22 +15,31 @@ UNSYNCED_S = 0.05
 
 
 def ack_before_commit() -> None:
-    """Answers go out while the transaction is still open."""
+    """Answers go out while the transaction is still open, from the first batch on: a start looks at what it wrote."""
+    has_begun = False
 
-    async def commit_later(self: writer.SqliteWriter, jobs: list[lanes.Job]) -> None:
-        groups = writer._grouped(jobs)
-        loop = asyncio.get_running_loop()
+    def make(right: Callable[..., Any]) -> Callable[..., Any]:
+        async def commit_later(self: writer.SqliteWriter, jobs: list[lanes.Job]) -> None:
+            nonlocal has_begun
+            has_begun |= any(job.batch is not None for job in jobs)
+            if not has_begun:
+                await right(self, jobs)
+                return
+            groups = writer._grouped(jobs)
+            loop = asyncio.get_running_loop()
 
-        def run(raw: Any) -> None:
-            raw.execute("BEGIN IMMEDIATE")
-            outcomes, *_ = writer._run(raw, sqlite.SqliteTransaction(raw), groups)
-            loop.call_soon_threadsafe(self._settle, [job for group in groups for job in group], outcomes)
-            time.sleep(UNSYNCED_S)
-            raw.execute("COMMIT")
+            def run(raw: Any) -> None:
+                raw.execute("BEGIN IMMEDIATE")
+                outcomes, *_ = writer._run(raw, sqlite.SqliteTransaction(raw), groups)
+                loop.call_soon_threadsafe(self._settle, [job for group in groups for job in group], outcomes)
+                time.sleep(UNSYNCED_S)
+                raw.execute("COMMIT")
 
-        await self._link.call(run)
+            await self._link.call(run)
 
-    swap(writer.SqliteWriter, "_commit", lambda _: commit_later)
+        return commit_later
+
+    swap(writer.SqliteWriter, "_commit", make)
 
 
 def rescue_by_id() -> None:

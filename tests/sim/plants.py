@@ -63,7 +63,9 @@ def claim_without_due_time() -> None:
 
 def completion_needs_lease() -> None:
     """The end of an attempt counts only while its partition is still with whoever made it."""
-    holds = "EXISTS (SELECT 1 FROM leases AS l WHERE l.partition_id = partition_byte(t.id) AND l.incarnation = t.incarnation)"
+    holds = """EXISTS (
+        SELECT 1 FROM leases AS l WHERE l.partition_id = partition_byte(t.id) AND l.incarnation = t.incarnation
+    )"""
     _plant_sql(task_end_check=(("row.value->>3 IS NULL", f"(row.value->>3 IS NULL AND {holds})"),))
 
 
@@ -129,8 +131,7 @@ def node_clocks() -> None:
 
 def no_trust_window() -> None:
     """A node owns what it was told to own, however long ago that was."""
-    assert isinstance(Ownership.is_trusted, property)
-    Ownership.is_trusted = property(lambda self: bool(self._epochs))  # type: ignore[method-assign,assignment] # the bug
+    swap(Ownership, "is_trusted", lambda _: property(lambda self: bool(self._epochs)))
 
 
 PLANTS: dict[str, Callable[[], None]] = {

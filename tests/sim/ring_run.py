@@ -10,6 +10,8 @@ import asyncio
 import hashlib
 import tempfile
 from collections import Counter
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -18,7 +20,7 @@ from tasktick.model.change import ACTIONS
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import TaskState
 from tasktick.store import counts, leases, schedules, tasks
-from tasktick.store.protocol import Operation, Transaction
+from tasktick.store.protocol import Transaction
 from tests.sim.loop import SimLoop
 from tests.sim.ring_clients import RingClients
 from tests.sim.ring_faults import NAMES, Faults, features_of
@@ -152,7 +154,9 @@ class RingPlay:
         town = self.town
         for name in NAMES:
             town.server.raw.execute("DELETE FROM drained_nodes WHERE name = ?", (name,))
-        await self._until(lambda: not any(one.is_leaving for one in town.nodes.values()), STOPS_WITHIN_S, "who stops has")
+        await self._until(
+            lambda: not any(one.is_leaving for one in town.nodes.values()), STOPS_WITHIN_S, "who stops has"
+        )
         self.faults.restart()
         await self._until(lambda: len(town.up()) == len(town.nodes), UP_WITHIN_S, "the nodes are up")
         began_at = town.server.now_ms()
@@ -175,14 +179,11 @@ class RingPlay:
 
     def _is_settled(self) -> bool:
         """Every partition is owned once, by whom placement names, and he knows."""
-        nodes = self._view(lambda tx: leases.view(tx, self.town.server.now_ms())).nodes
+        nodes = self.town.server.read(lambda tx: leases.view(tx, 0)).nodes
         placed = placement(nodes, self.town.server.now_ms())
         owned = {one: node.incarnation for node in self.town.nodes.values() for one in node.owned}
         held = dict(self.town.server.look("SELECT partition_id, incarnation FROM leases"))
         return len(placed) == len(held) and owned == placed == held
-
-    def _view(self, operation: Operation[object]) -> object:
-        return self.town.server.read(operation)
 
     async def _hold_schedules(self) -> None:
         """What is under way can end."""
@@ -263,9 +264,9 @@ class RingPlay:
     def _judge_ledgers(self) -> None:
         """Every time once, from the first to the last, and all of them ran: nobody was away for long."""
         for one in self.clients.schedules:
-            found = self.town.server.read(lambda tx, one=one: schedules.ledger(tx, one, limit=1_000))
+            found = self.town.server.read(partial(schedules.ledger, schedule_id=one, limit=1_000))
             times = sorted(entry.row.nominal_at for entry in found)
-            steps = {later - earlier for earlier, later in zip(times, times[1:], strict=False)}
+            steps = {later - earlier for earlier, later in pairwise(times)}
             if len(steps) > 1:
                 self.town.watch.wrong(f"schedule {one}: its times are {times}")
             outcomes = {entry.row.outcome for entry in found}

@@ -148,7 +148,7 @@ class Server:
 
     async def turn(self) -> None:
         """Wait for who holds the locks."""
-        while self._held:
+        while self._held:  # noqa: ASYNC110 - they are given up outside of any process
             await asyncio.sleep(LOCK_LOOK_S * (0.5 + self.random.random()))
 
     def write(self, work: Operation[T], writer: str | None = None, mark: int = 0) -> T:
@@ -163,8 +163,7 @@ class Server:
         except BaseException:
             rollback(raw)
             raise
-        issue = self.issue
-        fate = self._fate()
+        fate, issue = self._fate(), self._issued()
         if fate == "aborted":
             rollback(raw)
             self.noted("commit aborted")
@@ -178,12 +177,16 @@ class Server:
         else:
             raw.execute("COMMIT")
             self.committed(issue)
-        if writer is not None and issue is not None and issue.is_claim:
-            self.claims_marked.add((writer, mark))
+        if issue is not None and issue.is_claim:
+            self.claims_marked.add((writer or "", mark))
         if fate is not None:
             self.noted(f"commit {fate}")
             raise CommitUnknown(f"The answer to a commit was lost: {fate}", result)
         return result
+
+    def _issued(self) -> Issue | None:
+        """What was noted while the operation ran."""
+        return self.issue
 
     def _fate(self) -> str | None:
         drawn = self.random.random()
@@ -205,7 +208,9 @@ class Server:
 
     def read(self, operation: Operation[T]) -> T:
         """In a snapshot of what is committed."""
-        return read_with(self.reader, lambda tx: operation(ServerTransaction(self.reader, self.now_ms(), self.timeline)))
+        return read_with(
+            self.reader, lambda tx: operation(ServerTransaction(self.reader, self.now_ms(), self.timeline))
+        )
 
     def fall_behind(self) -> None:
         """From now on the standby gets nothing more."""

@@ -171,9 +171,7 @@ class Watch:
         if task_id in self.unhinted:
             self.unhinted.discard(task_id)
             self.sometimes["hint lost but work found"] += 1
-        self.claims[task_id][fence] = Claim(
-            task_id, attempt, fence, incarnation, now, issue.at, wake_at, lease_until
-        )
+        self.claims[task_id][fence] = Claim(task_id, attempt, fence, incarnation, now, issue.at, wake_at, lease_until)
 
     def _end(
         self, now: int, task_id: str, fence: int, state: int, lease_until: int, incarnation: str, interrupted: int,

@@ -1,4 +1,4 @@
-"""The guard of a claim on PostgreSQL, on two connections: whom it keeps waiting until it has committed, and whom not."""
+"""The guard of a claim on PostgreSQL, on two connections: whom it keeps waiting until it commits, and whom not."""
 
 import asyncio
 from collections.abc import AsyncIterator
