@@ -63,7 +63,7 @@ async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
         say(f"acknowledged, over all cuts {counters['acknowledged']}  lost {counters['lost']}")
         say(f"control: {counters['control_cuts_that_lost']} of {counters['control_cuts']} cuts lost")
         return verdict
-    return await controls.run(seed, folder, max(1, count // 20))
+    return await controls.run(seed, folder, max(1, count // 20), say=say)
 
 
 def main() -> int:

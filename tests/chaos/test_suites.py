@@ -37,6 +37,7 @@ async def test_nothing_is_lost_to_a_power_cut(tmp_path: Path) -> None:
     assert verdict.counters["control_cuts_that_lost"]
 
 
-async def test_planted_bugs_are_caught(tmp_path: Path) -> None:
-    verdict = await controls.run(SEED, tmp_path)
+@pytest.mark.parametrize("control", controls.CONTROLS, ids=lambda control: f"{control.plant}-{control.suite}")
+async def test_a_planted_bug_is_caught(control: controls.Control, tmp_path: Path) -> None:
+    verdict = await controls.run(SEED, tmp_path, controls=(control,))
     assert not verdict.violations, "\n".join([f"seed {SEED}", *verdict.lines()])
