@@ -264,9 +264,9 @@ def migrate(file: Path | None, data: str | None, store_url: str | None, only_che
         click.get_current_context().exit(FAILED)
 
 
-@cli.group()
+@cli.group(cls=LazyGroup, lazy={"move": "tasktick.ctl.store_move:command"})
 def store() -> None:
-    """Look into a store."""
+    """Look into a store, or move it to another place."""
 
 
 @store.command("check")

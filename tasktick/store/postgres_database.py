@@ -18,6 +18,7 @@ from tasktick import logs
 from tasktick.clock import Clock
 from tasktick.errors import ConfigError, StoreError, StoreUnavailable
 from tasktick.service import Spawner
+from tasktick.store import whereabouts
 from tasktick.store.connect import PostgresConnection, require_postgres_driver
 from tasktick.store.database import lock_file
 from tasktick.store.postgres import (
@@ -124,6 +125,7 @@ async def open_postgres(
         raw = await first.raw()
         judge_server(await facts_of(raw))
         done = await migrate(raw)
+        await whereabouts.require_home(PostgresTransaction(raw), address.shown)
         await raw.execute(PostgresTransaction(raw).text("marks_forget"))
         if done:
             log.info("store_migrated", version=done[-1].version, store=address.shown)

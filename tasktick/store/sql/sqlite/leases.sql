@@ -1,9 +1,10 @@
 -- Nodes and leases: who is running, and who owns which partition under which term.
 -- A node's term ends at `expires_at`; one without an end holds the lock on the store, and lives as long as it does.
 
--- Opening a SQLite store takes the lock on its folder: every other incarnation in it is proven dead.
+-- Opening a SQLite store takes the lock on its file: every other incarnation that had the file is proven dead. Of those
+-- that it remembers from elsewhere, where it was before it moved, the end of their leases is waited for.
 -- name: nodes_prove_dead
-UPDATE nodes SET dead_at = :now WHERE dead_at IS NULL AND incarnation <> :incarnation;
+UPDATE nodes SET dead_at = :now WHERE dead_at IS NULL AND incarnation <> :incarnation AND home = '';
 
 -- name: node_insert
 INSERT INTO nodes (incarnation, name, started_at, expires_at, address, version, tzdata)
