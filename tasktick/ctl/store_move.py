@@ -74,9 +74,11 @@ def _advice(error: Exception) -> str:
 
 
 async def _run(source: str, target: str | None, output: str, *, forget: bool, online: bool, replace: bool) -> None:
+    from tasktick import logs
     from tasktick.clock import SystemClock
     from tasktick.store.moving import Mover, Tools
 
+    logs.configure("warning", None)
     clock = SystemClock()
     ends = [_end(source, may_make=False)]
     # Without a target there is but one end, and it is only given back.

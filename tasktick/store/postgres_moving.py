@@ -158,9 +158,7 @@ class PostgresEnd:
 
     def _look_further_or_less(self, found: int, taken: int, size: int) -> None:
         """Where few partitions hold most, looking at few keys of each brings little."""
-        if found == taken:
-            self._keys_each = KEYS_EACH
-        elif taken < ROWS_MAX // 5 and size < BYTES_MAX // 5:
+        if taken < ROWS_MAX // 5 and size < BYTES_MAX // 5:
             self._keys_each = min(2 * self._keys_each, ROWS_MAX)
         elif found > 4 * taken:
             self._keys_each = max(self._keys_each // 2, KEYS_EACH)
