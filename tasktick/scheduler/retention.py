@@ -7,7 +7,7 @@ from tasktick.clock import Clock
 from tasktick.errors import StoreUnavailable
 from tasktick.settings import StoreConfig
 from tasktick.store import leases, retention
-from tasktick.store.protocol import Lane, Writer
+from tasktick.store.protocol import Database, Lane
 
 log = logs.get("scheduler")
 
@@ -23,10 +23,10 @@ class Retention:
 
     name = "retention"
 
-    def __init__(self, clock: Clock, writer: Writer, config: StoreConfig) -> None:
+    def __init__(self, clock: Clock, database: Database, config: StoreConfig) -> None:
         self.wake = asyncio.Event()
         self._clock = clock
-        self._writer = writer
+        self._database = database
         self._config = config
         self._wall_minus_monotonic = clock.now_ms() - clock.monotonic_ms()
         self._paused_until_ms = 0.0
@@ -42,21 +42,24 @@ class Retention:
         is_doubtful = self._clock_is_doubtful()
         events_before = 0 if is_doubtful else now - self._config.events_hours * HOUR_MS
         try:
-            more_events = await self._writer.write(
+            more_events = await self._database.write(
                 lambda tx: retention.remove_events(tx, events_before, self._config.events_max, rows_max), Lane.UPKEEP
             )
             if is_doubtful:  # only what there is too much of
                 return BETWEEN_BATCHES_MS if more_events else IDLE_MS
             before = now - self._config.retention_days * DAY_MS
-            finished = await self._writer.write(lambda tx: retention.remove_finished(tx, before, rows_max), Lane.UPKEEP)
-            names = await self._writer.write(lambda tx: retention.remove_names(tx, now, rows_max), Lane.UPKEEP)
-            fires = await self._writer.write(lambda tx: retention.remove_ledger(tx, before, rows_max), Lane.UPKEEP)
-            await self._writer.write(lambda tx: leases.forget_nodes(tx, before), Lane.UPKEEP)
+            finished = await self._database.write(
+                lambda tx: retention.remove_finished(tx, before, rows_max), Lane.UPKEEP
+            )
+            names = await self._database.write(lambda tx: retention.remove_names(tx, now, rows_max), Lane.UPKEEP)
+            fires = await self._database.write(lambda tx: retention.remove_ledger(tx, before, rows_max), Lane.UPKEEP)
+            await self._database.write(lambda tx: leases.forget_nodes(tx, before), Lane.UPKEEP)
+            more = await self._database.tidy(now, before) or more_events
         except StoreUnavailable:
             return IDLE_MS
         if finished or names or fires:
             log.debug("retention_removed", tasks=finished, names=names, fires=fires)
-        return BETWEEN_BATCHES_MS if more_events or max(finished, names, fires) >= rows_max else IDLE_MS
+        return BETWEEN_BATCHES_MS if more or max(finished, names, fires) >= rows_max else IDLE_MS
 
     def _clock_is_doubtful(self) -> bool:
         """Whether the clock was lately set by so much that nobody can tell what is old."""

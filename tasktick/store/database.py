@@ -110,6 +110,11 @@ class SqliteDatabase:
         """Run a batch and commit it, with those of others that wait."""
         return await self._writer.write_batch(batch, items)
 
+    async def tidy(self, now: int, before: int) -> bool:
+        """Nothing: in a file what has finished stays where it is until retention removes it."""
+        del now, before
+        return False
+
     async def close(self) -> None:
         """Write what is queued, then close; the lock goes last."""
         self._writer.close()

@@ -7,9 +7,9 @@ from typing import IO, Any, TypeVar
 from tasktick.errors import StoreError
 from tasktick.store import leases, migrate, whereabouts
 from tasktick.store.connect import DatabaseError, RawConnection, raw_connection
-from tasktick.store.database import cannot_open, lock_file, make_private, require_file
+from tasktick.store.database import URL_START, cannot_open, lock_file, make_private, require_file
 from tasktick.store.moving_ends import BYTES_MAX, ROWS_MAX, Change, Chunk, carried, require_current
-from tasktick.store.moving_tables import SQLITE, TABLES, Row, Statements, Table, lowest, sqlite_statements
+from tasktick.store.moving_tables import TABLES, Row, Statements, Table, lowest, sqlite_statements
 from tasktick.store.protocol import Transaction
 from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS, known, read_with, step, write_with
 from tasktick.store.whereabouts import Whereabouts
@@ -36,7 +36,7 @@ class SqliteEnd:
 
     @property
     def shown(self) -> str:
-        return f"{SQLITE}:///{self._path}"
+        return f"{URL_START}{self._path}"
 
     async def look(self) -> None:
         require_file(self._path)
@@ -126,9 +126,8 @@ class SqliteEnd:
         async def operation(tx: Transaction) -> None:
             if change.replace:
                 upto = change.chunk.upto
-                removes = statements.remove_after if upto is None else statements.remove_between
-                for remove in removes:
-                    self._connection.execute(remove, (*low, *(upto or ())))
+                remove = statements.remove_after if upto is None else statements.remove_between
+                self._connection.execute(remove, (*low, *(upto or ())))
             self._connection.executemany(statements.insert, change.chunk.rows)
             await whereabouts.reached(tx, change.progress, change.run)
 

@@ -15,7 +15,7 @@ import msgspec
 from tasktick.model.partition import ALL_PARTITIONS
 
 Row = tuple[Any, ...]
-SQLITE, POSTGRES = "sqlite", "postgres"
+
 PARTITION = "partition_id"
 
 
@@ -60,15 +60,36 @@ NOT_CARRIED = {
     "whereabouts": "it is about this very store",
     "marks": "of connections that are gone",
     "event_head": "it follows from the last event",
+    "history": "what has gone is not read",
+    "history_days": "made as they are needed",
+    "history_counts": "of rows that finish there",
 }
-# Where else the rows of a logical table live: finished ones, by dialect. They are read as one table, carried into the
-# table itself, and moved on by the daemon.
-FINISHED: Mapping[str, Mapping[str, tuple[str, ...]]] = {SQLITE: {}, POSTGRES: {}}
 
 
-def parts(table: Table, dialect: str) -> tuple[str, ...]:
-    """The tables in which the rows of this one live."""
-    return (table.name, *FINISHED[dialect].get(table.name, ()))
+class Finished(msgspec.Struct, frozen=True):
+    """Where else rows of a table live once their task has finished, and what its columns are called there."""
+
+    name: str
+    called: Mapping[str, str] = {}
+    where: str = "true"
+
+
+# On PostgreSQL the daemon moves what has finished into tables by the day; on SQLite it stays. A move reads both places
+# as one, and carries all into the table itself: the daemon moves it on.
+FINISHED = {
+    "tasks": Finished("finished_tasks"),
+    "task_details": Finished("finished_tasks"),
+    "payloads": Finished(
+        "finished_tasks",
+        {"task_id": "id", "version": "payload_version", "template": "0::smallint"},
+        "payload IS NOT NULL",
+    ),
+    "attempts": Finished("finished_attempts"),
+}
+# What has ended before this is gone, though its rows may still be there.
+_NOT_GONE = "ended_at >= (SELECT gone_before FROM history)"
+# What is emptied of a PostgreSQL beside the tables themselves.
+EMPTIED = ("finished_tasks", "finished_attempts", "history_counts")
 
 
 class Statements(msgspec.Struct, frozen=True):
@@ -80,8 +101,8 @@ class Statements(msgspec.Struct, frozen=True):
     after: str
     """The rows beyond a bound, in order; the last parameter is how many."""
     between: str
-    remove_after: tuple[str, ...]
-    remove_between: tuple[str, ...]
+    remove_after: str
+    remove_between: str
     insert: str
 
 
@@ -98,8 +119,8 @@ def sqlite_statements(table: Table, columns: Sequence[str]) -> Statements:
         keys_after="",
         after=f"{from_} {after} ORDER BY {keys} LIMIT ?",
         between=f"{from_} {between} ORDER BY {keys} LIMIT ?",
-        remove_after=(f"{remove} {after}",),
-        remove_between=(f"{remove} {between}",),
+        remove_after=f"{remove} {after}",
+        remove_between=f"{remove} {between}",
         insert=f"INSERT INTO {table.name} ({listed}) VALUES ({values})",
     )
 
@@ -119,13 +140,13 @@ def postgres_statements(table: Table, columns: Sequence[str], types: Mapping[str
     def select(what: str, where: str, last: int, inside: str = "") -> str:
         return f"SELECT {what} FROM {_source(table, columns, where, inside)} ORDER BY {keys} LIMIT ${last}"
 
-    def remove(where: str) -> tuple[str, ...]:
+    def remove(where: str) -> str:
         where = (
             f"{PARTITION} = ANY(ARRAY(SELECT generate_series(0, {_LAST})::smallint)) AND {where}"
             if table.by_id
             else where
         )
-        return tuple(f"DELETE FROM {part} WHERE {where}" for part in parts(table, POSTGRES))
+        return f"DELETE FROM {table.name} WHERE {where}"
 
     return Statements(
         count=f"SELECT count(*) FROM {_source(table, columns, 'true', '')}",
@@ -150,7 +171,10 @@ def _source(table: Table, columns: Sequence[str], where: str, inside: str) -> st
     listed = ", ".join(columns)
     if not table.by_id:
         return f"(SELECT {listed} FROM {table.name} WHERE {where} {inside}) AS found"
-    whole = " UNION ALL ".join(f"SELECT {PARTITION}, {listed} FROM {part}" for part in parts(table, POSTGRES))
+    whole = f"SELECT {PARTITION}, {listed} FROM {table.name}"
+    if (also := FINISHED.get(table.name)) is not None:
+        called = ", ".join(f"{also.called.get(column, column)} AS {column}" for column in columns)
+        whole += f" UNION ALL SELECT {PARTITION}, {called} FROM {also.name} WHERE {also.where} AND {_NOT_GONE}"
     each = (
         f"SELECT {listed} FROM ({whole}) AS whole WHERE {PARTITION} = partitions.number::smallint AND {where} {inside}"
     )

@@ -27,6 +27,7 @@ from tasktick.store.postgres import (
     PostgresTransaction,
     known,
 )
+from tasktick.store.postgres_history import PostgresHistory
 from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink, PostgresReader
 from tasktick.store.postgres_migrate import migrate
 from tasktick.store.postgres_writer import PostgresWriter
@@ -63,6 +64,7 @@ class PostgresDatabase:
         self._writer = PostgresWriter(gate, clock, f"{home[:8]}-{secrets.token_hex(4)}", WRITERS)
         self._near = PostgresReader([PostgresLink(gate) for _ in range(NEAR_READERS)], BEGIN_NEAR)
         self._api = PostgresReader([PostgresLink(gate) for _ in range(API_READERS)], BEGIN_READ)
+        self.history = PostgresHistory(self._writer, PostgresLink(gate))
         self._folder_lock: IO[str] | None = None
         self.home = home
 
@@ -98,9 +100,14 @@ class PostgresDatabase:
         """Run a batch and commit it, with those of others that wait."""
         return await self._writer.write_batch(batch, items)
 
+    async def tidy(self, now: int, before: int) -> bool:
+        """Move what has finished into history, and let the days of history go that ended before."""
+        return await self.history.step(now, before)
+
     async def close(self) -> None:
         """Write what is queued, then close; the lock goes last."""
         await self._writer.close()
+        await self.history.close()
         await self._near.close()
         await self._api.close()
         if self._folder_lock is not None:

@@ -14,14 +14,13 @@ from tasktick.store import migrate, whereabouts
 from tasktick.store.connect import PostgresConnection, connect_postgres, fault_of
 from tasktick.store.moving_ends import BYTES_MAX, ROWS_MAX, Change, Chunk, carried, require_current
 from tasktick.store.moving_tables import (
+    EMPTIED,
     PARTITION,
-    POSTGRES,
     TABLES,
     Row,
     Statements,
     Table,
     lowest,
-    parts,
     postgres_statements,
 )
 from tasktick.store.postgres import PostgresTransaction, known
@@ -117,10 +116,9 @@ class PostgresEnd:
         return await self._tried(whereabouts.read(self._transaction))
 
     async def is_empty(self) -> bool:
-        for table in TABLES:
-            for part in () if table.only else parts(table, POSTGRES):
-                if await self._tried(self._connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {part})")):  # noqa: S608 - our own names
-                    return False
+        for name in (*(table.name for table in TABLES if not table.only), *EMPTIED):
+            if await self._tried(self._connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {name})")):  # noqa: S608 - our own names
+                return False
         return True
 
     async def columns(self, table: Table) -> Sequence[str]:
@@ -184,8 +182,8 @@ class PostgresEnd:
 
         async def operation(tx: Transaction) -> None:
             if change.replace:
-                for remove in statements.remove_after if upto is None else statements.remove_between:
-                    await self._connection.execute(remove, *low, *(upto or ()))
+                remove = statements.remove_after if upto is None else statements.remove_between
+                await self._connection.execute(remove, *low, *(upto or ()))
             await self._connection.copy_records_to_table(
                 table.name, records=self._records(table, change.chunk.rows), columns=(*front, *columns, *table.added)
             )
@@ -225,9 +223,8 @@ class PostgresEnd:
         async def operation(tx: Transaction) -> None:
             await self._say("moving_shut")
             await self._require_idle(tx)
-            for table in TABLES if clear else ():
-                for part in parts(table, POSTGRES):
-                    await self._connection.execute(f"TRUNCATE {part}")
+            for name in (*(table.name for table in TABLES), *EMPTIED) if clear else ():
+                await self._connection.execute(f"TRUNCATE {name}")
             await whereabouts.fill(tx, place, store_id, run)
 
         await self._write(operation)

@@ -79,6 +79,11 @@ class Database(Reader, Writer, Protocol):
     @property
     def near(self) -> Reader: ...
 
+    async def tidy(self, now: int, before: int) -> bool:
+        """Do a piece of the upkeep that only this kind of database needs; what ended before may go. Whether there
+        is more of it."""
+        ...
+
     @property
     def home(self) -> str:
         """What this process alone has the lock of: who had it before is dead."""

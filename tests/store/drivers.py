@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+import pytest
+
 from tasktick.clock import SystemClock
 from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.database import SqliteDatabase, open_sqlite
@@ -23,6 +25,7 @@ from tasktick.store.sqlite import WRITER_PRAGMAS, read_with, step, write_with
 from tests import postgres
 
 T = TypeVar("T")
+EVER = 2**62
 Driver = Callable[[Path], AbstractAsyncContextManager[Database]]
 
 
@@ -63,9 +66,53 @@ async def opened(address: PostgresAddress, folder: Path) -> AsyncIterator[Postgr
         await database.close()
 
 
+class MovingDatabase:
+    """A PostgreSQL store in which whatever has finished is in history as soon as it is committed."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self.history = database.history
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
+        result = await self._database.write(operation, lane)
+        await self._move()
+        return result
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
+        results = await self._database.write_batch(batch, items)
+        await self._move()
+        return results
+
+    async def _move(self) -> None:
+        self.history.restart()
+        while await self.history.move(EVER):
+            pass
+
+
+@asynccontextmanager
+async def moving(version: str, folder: Path) -> AsyncIterator[Database]:
+    """The same, with history as busy as it can be."""
+    async with on_server(version, folder) as database:
+        yield MovingDatabase(database)
+
+
+def skip_where_history_moves(database: Database) -> None:
+    """For tests of what is removed row by row: from history it goes by the day."""
+    if isinstance(database, MovingDatabase):
+        pytest.skip("what has finished is in history")
+
+
 DRIVERS: dict[str, Driver] = {"sqlite": sqlite} | {
     f"postgres-{version}": partial(on_server, version) for version in postgres.installed()
 }
+# Not among the versions: chosen by name, and for the suites that must not see where a finished task is.
+MOVING: dict[str, Driver] = {
+    f"history-{version}": partial(moving, version) for version in sorted(postgres.installed())[-1:]
+}
+DRIVERS |= MOVING
 
 
 def chosen() -> Driver:
@@ -96,6 +143,10 @@ class InlineDatabase:
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         del lane
         return write_with(self.raw, lambda tx: step(operation(tx)))
+
+    async def tidy(self, now: int, before: int) -> bool:
+        del now, before
+        return False
 
     async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
         return await self.write(lambda tx: batch.operation(tx, items))

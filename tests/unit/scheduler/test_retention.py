@@ -40,6 +40,10 @@ class CountingWriter:
     async def write_batch(self, batch: object, items: list[object]) -> list[object]:
         raise AssertionError("retention writes no batches")
 
+    async def tidy(self, now: int, before: int) -> bool:
+        assert before < now
+        return False
+
 
 async def test_a_doubtful_clock_removes_nothing_by_its_age_for_a_day() -> None:
     clock, writer = HandClock(), CountingWriter()

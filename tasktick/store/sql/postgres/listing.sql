@@ -1,4 +1,6 @@
--- What clients see of tasks: the slim row, its details, its payload and its last attempt, joined.
+-- What clients see of tasks: the slim row, its details, its payload and its last attempt, joined; in the hot tables or
+-- in history. A task ends no sooner than its id was made, and what has not moved ends last of all: so the days that
+-- can hold a row are few, and known before any of them is looked into.
 
 -- A body that is not wanted is cut out by name, so that the rest stays as it was written.
 -- name: task_views
@@ -30,12 +32,24 @@ SELECT json_agg(json_build_object(
     ) END
 ))
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
-JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
-JOIN payloads AS p
+JOIN all_tasks AS t
+    ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+    AND t.ended_at >= id_at(wanted.id::uuid) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
+JOIN all_details AS d ON d.partition_id = t.partition_id AND d.id = t.id AND d.ended_at = t.ended_at
+JOIN all_payloads AS p
     ON p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
     AND p.version = t.payload_version
+    AND p.ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
 WHERE t.tenant = :tenant::text;
+
+-- fragment: where_it_may_be
+        -- Who asks for unfinished ones alone needs no history.
+        AND d.ended_at >= CASE
+            WHEN :states::text IS NULL OR EXISTS (
+                SELECT 1 FROM json_array_elements_text(:states::text::json) WHERE value::smallint >= 10
+            ) THEN (SELECT gone_before FROM history WHERE only_one)
+            ELSE 9223372036854775807
+        END
 
 -- fragment: task_filter
         AND (
@@ -59,15 +73,17 @@ WHERE t.tenant = :tenant::text;
             OR strpos(lower(coalesce(d.name, '')), lower(:text::text COLLATE "C")) > 0
             OR strpos(lower(coalesce(d.key, '')), lower(:text::text COLLATE "C")) > 0
             OR EXISTS (
-                SELECT 1 FROM payloads AS p
+                SELECT 1 FROM all_payloads AS p
                 WHERE p.partition_id = partition_of(coalesce(t.template_id, t.id))
                     AND p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+                    AND p.ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
                     AND strpos(
                         lower((p.payload::json->'target'->'url')#>>'{}' COLLATE "C"), lower(:text::text COLLATE "C")
                     ) > 0
             )
             OR EXISTS (
-                SELECT 1 FROM attempts AS a WHERE a.partition_id = t.partition_id AND a.task_id = t.id
+                SELECT 1 FROM all_attempts AS a
+                WHERE a.partition_id = t.partition_id AND a.task_id = t.id AND a.ended_at = t.ended_at
                     AND strpos(
                         lower(coalesce(a.error_detail, '') || ' ' || coalesce(a.error_code, '')),
                         lower(:text::text COLLATE "C")
@@ -77,16 +93,20 @@ WHERE t.tenant = :tenant::text;
 
 -- name: task_ids_newest_first
 SELECT json_agg(hex_of(id) ORDER BY id DESC) FROM (
-    SELECT d.id FROM task_details AS d JOIN tasks AS t ON t.partition_id = partition_of(d.id) AND t.id = d.id
+    SELECT d.id FROM all_details AS d
+    JOIN all_tasks AS t ON t.partition_id = partition_of(d.id) AND t.id = d.id AND t.ended_at = d.ended_at
     WHERE d.tenant = :tenant::text AND d.id < edge_of(:beyond::text)
+    -- include: where_it_may_be
     -- include: task_filter
     ORDER BY d.id DESC LIMIT :limit::bigint
 ) AS page;
 
 -- name: task_ids_oldest_first
 SELECT json_agg(hex_of(id) ORDER BY id) FROM (
-    SELECT d.id FROM task_details AS d JOIN tasks AS t ON t.partition_id = partition_of(d.id) AND t.id = d.id
-    WHERE d.tenant = :tenant::text AND d.id > edge_of(:beyond::text)
+    SELECT d.id FROM all_details AS d
+    JOIN all_tasks AS t ON t.partition_id = partition_of(d.id) AND t.id = d.id AND t.ended_at = d.ended_at
+    WHERE d.tenant = :tenant::text AND d.id > edge_of(:beyond::text) AND d.ended_at >= id_at(edge_of(:beyond::text))
+    -- include: where_it_may_be
     -- include: task_filter
     ORDER BY d.id LIMIT :limit::bigint
 ) AS page;
@@ -94,8 +114,11 @@ SELECT json_agg(hex_of(id) ORDER BY id) FROM (
 -- name: task_ids_matching
 SELECT json_agg(hex_of(d.id) ORDER BY d.id DESC)
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN task_details AS d ON d.partition_id = partition_of(wanted.id::uuid) AND d.id = wanted.id::uuid
-JOIN tasks AS t ON t.partition_id = d.partition_id AND t.id = d.id
+JOIN all_details AS d
+    ON d.partition_id = partition_of(wanted.id::uuid) AND d.id = wanted.id::uuid
+    AND d.ended_at >= id_at(wanted.id::uuid)
+JOIN all_tasks AS t ON t.partition_id = d.partition_id AND t.id = d.id AND t.ended_at = d.ended_at
 WHERE d.tenant = :tenant::text
+    -- include: where_it_may_be
     -- include: task_filter
 ;
