@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 # Nobody else checkpoints while a move fills the file.
 FILLING_PRAGMAS = (*WRITER_PRAGMAS, "PRAGMA wal_autocheckpoint = 4000")
+# Between two looks at how much it is by now.
 FETCHED_AT_ONCE = 100
+LARGE_AT_ONCE = 8
 
 
 class SqliteEnd:
@@ -99,7 +101,7 @@ class SqliteEnd:
         rows: list[Row] = []
         size = 0
         try:
-            while part := cursor.fetchmany(FETCHED_AT_ONCE):
+            while part := cursor.fetchmany(LARGE_AT_ONCE if table.wide else FETCHED_AT_ONCE):
                 rows += part
                 if table.wide:
                     size += sum(len(value) for row in part for value in row if isinstance(value, str))
