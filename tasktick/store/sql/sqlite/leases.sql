@@ -1,6 +1,13 @@
 -- Nodes and leases: who is running, and who owns which partition under which term.
 -- A node's term ends at `expires_at`; one without an end holds the lock on the store, and lives as long as it does.
 
+-- name: clock_read
+SELECT json_array(:now);
+
+-- A file has one history.
+-- name: history_read
+SELECT json_array('');
+
 -- Opening a SQLite store takes the lock on its file: every other incarnation that had the file is proven dead. Of those
 -- that it remembers from elsewhere, where it was before it moved, the end of their leases is waited for.
 -- name: nodes_prove_dead
