@@ -236,28 +236,45 @@ def _changed(section: msgspec.Struct, default: msgspec.Struct, prefix: str = "")
 @cli.command()
 @store_options
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit code 1 if there is something to apply.")
-def migrate(file: Path | None, data: str | None, store_url: str | None, only_check: bool) -> None:
-    """Bring a stopped store up to date.
+@click.option("--to", "version_to", type=click.IntRange(0), metavar="N", help="Stop at this version, or go back to it.")
+@click.option("--lose-data", is_flag=True, help="Go back even if that loses what the older version cannot hold.")
+def migrate(
+    file: Path | None,
+    data: str | None,
+    store_url: str | None,
+    only_check: bool,
+    version_to: int | None,
+    lose_data: bool,
+) -> None:
+    """Bring a stopped store up to date, or back to an older version.
 
-    `serve` does the same at its start.
+    `serve` does the first at its start. The way back is refused, with what would be lost, unless you say --lose-data.
 
     \b
     Examples:
       tasktick migrate --check
       tasktick migrate --data /var/lib/tasktick
+      tasktick migrate --to 5 --store postgresql://tasktick@db.example/tasktick
     """
     from tasktick.store import stopped
 
+    if only_check and version_to is not None:
+        raise Misused("--check says what an upgrade would apply; leave --to out.")
     place = store_place(load_config(file, {"store.data": data, "store.url": store_url}))
+    undone = False
     try:
-        steps = stopped.steps(place, only_check=only_check)
+        if version_to is None:
+            steps = stopped.steps(place, only_check=only_check)
+        else:
+            turn = stopped.turn(place, version_to, lose_data=lose_data)
+            steps, undone = turn.steps, turn.undone
     except TaskTickError as error:
         raise Failed(str(error)) from error
     shown = place if isinstance(place, Path) else place.shown
     if not steps:
-        click.echo(f"{shown} is up to date.")
+        click.echo(f"{shown} is {'up to date' if version_to is None else f'at version {version_to}'}.")
         return
-    click.echo(f"{shown}: {'would be applied' if only_check else 'applied'}:")
+    click.echo(f"{shown}: {'would be applied' if only_check else 'undone' if undone else 'applied'}:")
     for step in steps:
         click.echo(f"  {step.version:04} {step.name}")
     if only_check:

@@ -21,12 +21,12 @@ from tasktick.store.check import (
     judged_schema,
     objects,
 )
-from tasktick.store.connect import Fault, PostgresConnection, connect_postgres, fault_of
+from tasktick.store.connect import Fault, PostgresConnection, fault_of
 from tasktick.store.migrate import Migration, available, pending
 from tasktick.store.postgres import BEGIN_CHECK, PostgresTransaction, read_with
 from tasktick.store.postgres_database import facts_of, judge_server, raise_as_ours
-from tasktick.store.postgres_links import CONNECT_TIMEOUT_MS, PostgresAddress
-from tasktick.store.postgres_migrate import DIALECT, applied, apply, migrate
+from tasktick.store.postgres_links import PostgresAddress, connect_patiently
+from tasktick.store.postgres_migrate import DIALECT, applied, apply, migrate, migrate_back
 
 BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_path = tasktick_as_it_should_be"
 
@@ -35,13 +35,7 @@ BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_p
 async def _connected(address: PostgresAddress) -> AsyncIterator[PostgresConnection]:
     """A connection without limits of time, to a server that can hold a store."""
     try:
-        raw = await connect_postgres(
-            address.url,
-            application=address.application,
-            timeout_ms=CONNECT_TIMEOUT_MS,
-            command_timeout_ms=None,
-            keep_statements=address.keep_statements,
-        )
+        raw = await connect_patiently(address)
     except Exception as error:
         raise_as_ours(address, error)
         raise
@@ -102,15 +96,32 @@ async def _compared(raw: PostgresConnection) -> Finding:
     return compared(wanted, found)
 
 
-async def steps(address: PostgresAddress, *, only_check: bool) -> list[Migration]:
+async def steps(address: PostgresAddress, *, only_check: bool, to: int | None = None) -> list[Migration]:
     """Bring a store up to date, or say what that would take. Who does it at the same time waits."""
     if only_check:
         async with _connected(address) as raw:
-            return pending(available(DIALECT), await applied(raw))
+            todo = pending(available(DIALECT), await applied(raw))
+            return [one for one in todo if to is None or one.version <= to]
     try:
         async with _connected(address) as raw:
             judge_server(await facts_of(raw))
-            return await migrate(raw)
+            return await migrate(raw, to, connect=lambda: connect_patiently(address))
     except Exception as error:
         raise_as_ours(address, error)
         raise
+
+
+async def back(address: PostgresAddress, to: int, *, lose_data: bool) -> list[Migration]:
+    """Undo what is beyond a version; what was undone."""
+    try:
+        async with _connected(address) as raw:
+            return await migrate_back(raw, to, lose_data=lose_data, connect=lambda: connect_patiently(address))
+    except Exception as error:
+        raise_as_ours(address, error)
+        raise
+
+
+async def version(address: PostgresAddress) -> int:
+    """At which version a store is."""
+    async with _connected(address) as raw:
+        return max((one.version for one in await applied(raw)), default=0)

@@ -29,7 +29,14 @@ from tasktick.store.postgres import (
     known,
 )
 from tasktick.store.postgres_history import PostgresHistory
-from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink, PostgresReader, PostgresTerm
+from tasktick.store.postgres_links import (
+    Gate,
+    PostgresAddress,
+    PostgresLink,
+    PostgresReader,
+    PostgresTerm,
+    connect_patiently,
+)
 from tasktick.store.postgres_migrate import migrate
 from tasktick.store.postgres_writer import PostgresWriter
 from tasktick.store.protocol import Batch, Lane, Operation
@@ -141,14 +148,14 @@ async def open_postgres(
     require_postgres_driver()
     folder_lock = lock_file(data / LOCK_NAME)
     gate = Gate(address, clock, random)
-    first = PostgresLink(gate)
+    raw: PostgresConnection | None = None
     try:
         home = home_of(data, socket.gethostname())
-        raw = await first.raw()
+        raw = await connect_patiently(address)
         judge_server(await facts_of(raw))
         gate.is_known = True
         await tell_time(raw, clock)
-        done = await migrate(raw)
+        done = await migrate(raw, connect=lambda: connect_patiently(address))
         await whereabouts.require_home(PostgresTransaction(raw), address.shown)
         await raw.execute(PostgresTransaction(raw).text("marks_forget"))
         if done:
@@ -158,7 +165,8 @@ async def open_postgres(
         raise_as_ours(address, error)
         raise
     finally:
-        await first.close()
+        if raw is not None:
+            await raw.close()
     database = PostgresDatabase(gate, clock, home, ttl_ms)
     database.start(spawn, folder_lock)
     return database

@@ -45,6 +45,17 @@ class PostgresAddress(msgspec.Struct, frozen=True):
         return shown(self.url)
 
 
+async def connect_patiently(address: PostgresAddress) -> PostgresConnection:
+    """A connection without limits of time, for what a person has asked for."""
+    return await connect_postgres(
+        address.url,
+        application=address.application,
+        timeout_ms=CONNECT_TIMEOUT_MS,
+        command_timeout_ms=None,
+        keep_statements=address.keep_statements,
+    )
+
+
 def shown(url: str) -> str:
     """A URL of a PostgreSQL without user, password and options."""
     parts = urlsplit(url)

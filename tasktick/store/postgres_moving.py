@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tasktick.errors import StoreError, StoreLocked
 from tasktick.model.ids import partition_of
 from tasktick.store import migrate, whereabouts
-from tasktick.store.connect import PostgresConnection, connect_postgres, fault_of
+from tasktick.store.connect import PostgresConnection, fault_of
 from tasktick.store.moving_ends import BYTES_MAX, ROWS_MAX, Change, Chunk, carried, require_current
 from tasktick.store.moving_tables import (
     EMPTIED,
@@ -25,7 +25,7 @@ from tasktick.store.moving_tables import (
 )
 from tasktick.store.postgres import PostgresTransaction, known
 from tasktick.store.postgres_database import facts_of, judge_server, raise_as_ours
-from tasktick.store.postgres_links import CONNECT_TIMEOUT_MS, PostgresAddress
+from tasktick.store.postgres_links import PostgresAddress, connect_patiently
 from tasktick.store.postgres_migrate import DIALECT, applied
 from tasktick.store.postgres_migrate import migrate as bring_up_to_date
 from tasktick.store.protocol import Transaction
@@ -67,7 +67,7 @@ class PostgresEnd:
 
     async def hold(self) -> None:
         await self._connect()
-        await self._tried(bring_up_to_date(self._connection))
+        await self._tried(bring_up_to_date(self._connection, connect=lambda: connect_patiently(self._address)))
         await self._require_idle(self._transaction)
 
     async def _require_idle(self, tx: Transaction) -> None:
@@ -79,13 +79,7 @@ class PostgresEnd:
         if self._raw is not None:
             return
         try:
-            self._raw = await connect_postgres(
-                self._address.url,
-                application=self._address.application,
-                timeout_ms=CONNECT_TIMEOUT_MS,
-                command_timeout_ms=None,
-                keep_statements=self._address.keep_statements,
-            )
+            self._raw = await connect_patiently(self._address)
             judge_server(await facts_of(self._raw))
             await self._raw.execute(SESSION)
         except Exception as error:
