@@ -14,8 +14,10 @@ found by 4. Rows are equal by their logical values, whatever the dialects; the c
 of its rows, whose order does not matter.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +26,9 @@ from tasktick.errors import StoreCorrupt, StoreError, StoreLocked, StoreMoved
 from tasktick.store.moving_ends import Change, Chunk, End
 from tasktick.store.moving_tables import TABLES, Row, Table
 from tasktick.store.whereabouts import Whereabouts
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 LOOK_EVERY_MS = 500
 # While the daemon is asked to stop, the copy follows what it does.
@@ -118,7 +123,7 @@ class Mover:
         if found.moved_to is None:
             raise StoreError(f"The store {self._source.shown} has not moved: there is nothing to give up.")
         if has_target:
-            await self._held(self._target)
+            await self._target.look()
             target = await self._target.whereabouts()
             if found.moved_to_id != target.store_id:
                 raise StoreError(f"It moved to {found.moved_to}, which is not {self._target.shown}. Name that one.")
@@ -244,15 +249,19 @@ class Mover:
 
     async def _bring(self, phase: str, table: Table, after: Row | None) -> Carried:
         rows = checksum = 0
-        while True:
-            chunk = await self._source.chunk(table, after)
-            held = await self._compared(table, after, chunk)
+        following: Chunk | None = await self._source.chunk(table, after)
+        while following is not None:
+            chunk = following
+            held, following = await both(self._compared(table, after, chunk), self._following(table, chunk.upto))
             rows, checksum = rows + len(held), checksum + checksum_of(held)
             self._rows += len(held)
             self._tools.tell(Progress(phase, table.name, self._rows, max(self._of, self._rows)))
-            if chunk.upto is None:
-                return Carried(table.name, rows, f"{checksum % (1 << _BITS):032x}")
             after = chunk.upto
+        return Carried(table.name, rows, f"{checksum % (1 << _BITS):032x}")
+
+    async def _following(self, table: Table, after: Row | None) -> Chunk | None:
+        """The next chunk, which is read while this one is compared and written."""
+        return None if after is None else await self._source.chunk(table, after)
 
     async def _compared(self, table: Table, after: Row | None, chunk: Chunk) -> list[Row]:
         """Make this range hold in the target what it holds in the source; what is there, as it was read back."""
@@ -270,6 +279,15 @@ class Mover:
         if held != chunk.rows:
             raise StoreCorrupt(f"What was written to {table.name} of {self._target.shown} is not what was read back.")
         return held
+
+
+async def both(first: Awaitable[S], second: Awaitable[T]) -> tuple[S, T]:
+    """Both results, side by side; where one fails, the other ends first: nobody is left using a connection."""
+    results = await asyncio.gather(first, second, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value] # none of them is an exception
 
 
 def checksum_of(rows: list[Row]) -> int:

@@ -1,5 +1,6 @@
 """A SQLite file as one end of a move. Its lock is held from `hold` on, so nobody else writes to it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -94,7 +95,7 @@ class SqliteEnd:
         return int(self._cell(self._statements[table.name].count))
 
     async def chunk(self, table: Table, after: Row | None) -> Chunk:
-        return self._tried(lambda: self._next(table, after))
+        return await self._aside(lambda: self._next(table, after))
 
     def _next(self, table: Table, after: Row | None) -> Chunk:
         cursor = self._connection.execute(self._statements[table.name].after, (*self._low(table, after), ROWS_MAX))
@@ -119,7 +120,7 @@ class SqliteEnd:
         statements = self._statements[table.name]
         low = self._low(table, after)
         statement, bounds = (statements.after, low) if upto is None else (statements.between, (*low, *upto))
-        return self._tried(lambda: self._connection.execute(statement, (*bounds, limit)).fetchall())
+        return await self._aside(lambda: self._connection.execute(statement, (*bounds, limit)).fetchall())
 
     async def put(self, table: Table, change: Change) -> None:
         statements = self._statements[table.name]
@@ -133,7 +134,11 @@ class SqliteEnd:
             self._connection.executemany(statements.insert, change.chunk.rows)
             await whereabouts.reached(tx, change.progress, change.run)
 
-        self._write(operation)
+        await self._aside(lambda: self._write(operation))
+
+    async def _aside(self, work: Callable[[], T]) -> T:
+        """In a thread, so that the other end is busy meanwhile."""
+        return await asyncio.to_thread(self._tried, work)
 
     def _write(self, operation: Callable[[Transaction], Awaitable[T]]) -> T:
         return write_with(self._connection, lambda tx: step(operation(tx)))

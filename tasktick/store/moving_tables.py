@@ -57,6 +57,7 @@ TABLES = (
 )
 NOT_CARRIED = {
     "schema_history": "each store tells its own",
+    "schema_steps": "each store tells its own",
     "whereabouts": "it is about this very store",
     "marks": "of connections that are gone",
     "event_head": "it follows from the last event",
