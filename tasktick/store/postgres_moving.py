@@ -34,8 +34,9 @@ from tasktick.store.whereabouts import Whereabouts
 T = TypeVar("T")
 
 SESSION = (
-    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; "
-    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 60000; SET lock_timeout = 30000"
+    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; "
+    "SET jit = off; SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 60000; "
+    "SET lock_timeout = 30000"
 )
 # The keys that are looked at to find the next chunk: so many of each partition at first, so many at most.
 KEYS_EACH = 40
