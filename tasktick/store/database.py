@@ -20,6 +20,7 @@ import msgspec
 from tasktick import logs
 from tasktick.errors import ConfigError, StoreCorrupt, StoreError, StoreFull, StoreLocked
 from tasktick.service import Spawner
+from tasktick.store import whereabouts
 from tasktick.store.connect import (
     SAFE_SQLITE,
     SQLITE_VERSION,
@@ -161,31 +162,32 @@ async def open_sqlite(path: Path, spawn: Spawner, crash: Callable[[BaseException
     links: list[Link] = []
     try:
         _warn_of_old_sqlite()
-        _make_private(path)
+        make_private(path)
         links.append(await open_link(path, WRITER_PRAGMAS))
         done = await links[0].call(migrate)
         if done:
             log.info("store_migrated", version=done[-1].version, path=str(path))
+        await LinkReader(links[0]).read(lambda tx: whereabouts.require_home(tx, f"{URL_START}{path}"))
         links += [await open_link(path, READER_PRAGMAS, read_only=True) for _ in range(2)]
     except BaseException as error:
         await _close(links[::-1])
         lock.close()
         if isinstance(error, DatabaseError | OSError):
-            raise _cannot_open(path, error) from error
+            raise cannot_open(path, error) from error
         raise
     database = SqliteDatabase(Links(*links), crash)
     database.start(spawn, lock)
     return database
 
 
-def _make_private(path: Path) -> None:
+def make_private(path: Path) -> None:
     """SQLite gives its log and index files the rights of the database: they must be right from the start."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     os.fchmod(descriptor, FILE_MODE)
     os.close(descriptor)
 
 
-def _cannot_open(path: Path, error: DatabaseError | OSError) -> StoreError:
+def cannot_open(path: Path, error: DatabaseError | OSError) -> StoreError:
     ours = known(error)
     reason = error.strerror if isinstance(error, OSError) else error
     if isinstance(ours, StoreCorrupt):
@@ -291,7 +293,7 @@ def lock_file(path: Path) -> IO[str]:
 
 def _cannot_lock(path: Path, error: OSError) -> StoreError:
     if _is_full(error):
-        return _cannot_open(path, error)
+        return cannot_open(path, error)
     advice = advice_on(error) or " Check the folder and its rights."
     return StoreError(f"The store {path} cannot be opened: {error.strerror}.{advice}")
 

@@ -46,6 +46,11 @@ async def start_node(tx: Transaction, start: Start, now: int) -> None:
     await join(tx, start, now)
 
 
+async def prove_dead(tx: Transaction, now: int) -> None:
+    """Whoever had this file before is dead: the lock on it is ours, and we are no node."""
+    await tx.run("nodes_prove_dead", incarnation="", home="", now=now)
+
+
 async def join(tx: Transaction, start: Start, now: int) -> None:
     """Record this start beside those of others."""
     await tx.run("node_insert", **msgspec.structs.asdict(start), now=now)

@@ -19,7 +19,7 @@ from tasktick import logs
 from tasktick.clock import Clock, StoreClock
 from tasktick.errors import ConfigError, StoreError, StoreUnavailable
 from tasktick.service import Spawner
-from tasktick.store import leases
+from tasktick.store import leases, whereabouts
 from tasktick.store.connect import PostgresConnection, require_postgres_driver
 from tasktick.store.database import lock_file
 from tasktick.store.postgres import (
@@ -159,6 +159,7 @@ async def open_postgres(
         gate.is_known = True
         await tell_time(raw, clock)
         done = await migrate(raw, connect=lambda: connect_patiently(address))
+        await whereabouts.require_home(PostgresTransaction(raw), address.shown)
         await raw.execute(PostgresTransaction(raw).text("marks_forget"))
         if done:
             log.info("store_migrated", version=done[-1].version, store=address.shown)

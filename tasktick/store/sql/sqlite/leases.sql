@@ -8,9 +8,10 @@ SELECT json_array(:now);
 -- name: history_read
 SELECT json_array('');
 
--- Opening a SQLite store takes the lock on its folder: every other incarnation in it is proven dead.
+-- Opening a SQLite store takes the lock on its file: every other incarnation that had the file is proven dead. Of those
+-- that it remembers from elsewhere, where it was before it moved, the end of their leases is waited for.
 -- name: nodes_prove_dead
-UPDATE nodes SET dead_at = :now WHERE dead_at IS NULL AND incarnation <> :incarnation;
+UPDATE nodes SET dead_at = :now WHERE dead_at IS NULL AND incarnation <> :incarnation AND home = '';
 
 -- name: node_insert
 INSERT INTO nodes (incarnation, name, started_at, expires_at, address, version, tzdata)
