@@ -217,7 +217,7 @@ def _last_trouble(story: Story, ring: RingStory, line: AttemptLine, due: int) ->
 
 
 def converged(story: Story) -> Iterator[Violation]:
-    """In the end every partition has an owner who lives, all who are there have a share, nothing runs under the dead."""
+    """In the end partitions have owners who live, all who are there have a share, nothing runs under the dead."""
     ring = story.ring
     if ring is None:
         return

@@ -6,6 +6,7 @@ A suite is a function that breaks things until it has made as many faults as wer
 
 import asyncio
 import json
+import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -103,6 +104,7 @@ class RingRun:
                 stage = Stage(ring, store, server, self._history, self._random)
                 await self._through(stage, receiver)
                 self._history.add(connections_by_second(server.log))
+            shutil.copy(server.log, self._folder / "postgres.log")
         finally:
             server.remove()
             self._history.close()

@@ -31,6 +31,7 @@ SERVER_SETTINGS = (
     "log_line_prefix=%n %p ",
     "log_min_messages=warning",
     "log_min_error_statement=panic",
+    "log_lock_waits=on",
 )
 CONNECTED = re.compile(r"^(\d+)\.\d+ \d+ LOG: +connection authorized.*$", re.MULTILINE)
 AUDIT = """
