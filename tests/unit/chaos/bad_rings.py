@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tests.chaos.history import Lease, Leases, Node, Run
+from tests.chaos.history import Connections, Lease, Leases, Node, Run
 from tests.unit.chaos.rings import FIRST, PARTITION, SECOND, RingScene
 from tests.unit.chaos.scenes import END, START
 
@@ -175,6 +175,11 @@ def later_than_was_asked(scene: RingScene) -> None:
     assert isinstance(run, Run)
     scene.records_before_end[0] = msgspec.structs.replace(run, delay_max_ms=2_000)
     scene.succeed_under(1, at=0, claimed=2_500)
+
+
+@shows("stampede")
+def all_at_once(scene: RingScene) -> None:
+    scene.add(Connections({START // 1_000: 33}))
 
 
 @shows("fence_back")
