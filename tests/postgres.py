@@ -60,6 +60,11 @@ class Cluster:
         self.start()
 
     @property
+    def log(self) -> Path:
+        """What the server says."""
+        return self._folder / "log"
+
+    @property
     def _data(self) -> Path:
         return self._folder / "data"
 
@@ -81,7 +86,7 @@ class Cluster:
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         settings = [part for setting in self._settings for part in ("-c", setting)]
-        with (self._folder / "log").open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._as_user("postgres"), "-D", self._data, *settings],
                 stdin=subprocess.DEVNULL,
