@@ -1,8 +1,8 @@
 """Machines that are none: network namespaces around a router, every packet between two of them passes it, or does not.
 
-A host has a namespace with one interface, whose other end is the router's. The router drops by its routing rules, which
-the kernel asks for each packet: by source, destination, protocol and port, in one direction. A packet is dropped without
-a word (`blackhole`) or with one (`prohibit`). Loss is a filter of a few instructions at the router's end of a host.
+A host has a namespace with one interface, whose other end is the router's. The router drops by its routing rules,
+which the kernel asks for each packet: by source, destination and protocol, in one direction. A packet is dropped
+without a word (`blackhole`) or with one (`prohibit`). Loss is a filter of a few instructions at a host's line.
 
 The namespaces have no names. They are held by this process and by those that run in them, so that nothing is left when
 these are gone, however they went. Nothing outside of them is touched.
