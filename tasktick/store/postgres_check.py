@@ -23,11 +23,11 @@ from tasktick.store.check import (
     judged_schema,
     objects,
 )
-from tasktick.store.connect import Fault, PostgresConnection, connect_postgres, fault_of
+from tasktick.store.connect import Fault, PostgresConnection, fault_of
 from tasktick.store.migrate import Migration, available, pending
 from tasktick.store.postgres import BEGIN_CHECK, PostgresTransaction, read_with
 from tasktick.store.postgres_database import SoleLock, facts_of, judge_server, raise_as_ours
-from tasktick.store.postgres_links import CONNECT_TIMEOUT_MS, Gate, PostgresAddress
+from tasktick.store.postgres_links import Gate, PostgresAddress, dial, servers_of
 from tasktick.store.postgres_migrate import DIALECT, applied, apply, migrate
 
 BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_path = tasktick_as_it_should_be"
@@ -37,13 +37,7 @@ BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_p
 async def _connected(address: PostgresAddress) -> AsyncIterator[PostgresConnection]:
     """A connection without limits of time, to a server that can hold a store."""
     try:
-        raw = await connect_postgres(
-            address.url,
-            application=address.application,
-            timeout_ms=CONNECT_TIMEOUT_MS,
-            command_timeout_ms=None,
-            keep_statements=address.keep_statements,
-        )
+        raw, _ = await dial(address, servers_of(address.url), command_timeout_ms=None)
     except Exception as error:
         raise_as_ours(address, error)
         raise
