@@ -24,7 +24,6 @@ FAILED = 1
 WRONG_USAGE = 2
 MASK = "***"
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-ONE_PROCESS = "In this version one process has the store for itself"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -155,20 +154,13 @@ def serve(file: Path | None, processes: int | None, **given: Any) -> None:
     names |= {"gossip": "cluster.gossip", "join": "cluster.join"}
     flags = {names.get(name, name): value for name, value in given.items()}
     config = load_config(file, flags)
-    _refuse_gossip(config)
     store_place(config)
     raise SystemExit(_run(config, lambda: _reread(file, flags)))
 
 
 def _refuse_processes(processes: int | None) -> None:
     if processes is not None and processes > 1:
-        raise Misused(f"--processes {processes}: {ONE_PROCESS}. Leave --processes out.")
-
-
-def _refuse_gossip(config: "Config") -> None:
-    """A ring of one would say that it is more than it is."""
-    if config.cluster.gossip is not None:
-        raise Misused(f"cluster.gossip: {ONE_PROCESS}; several nodes are not there yet. Leave gossip and join out.")
+        raise Misused(f"--processes {processes}: this version starts one process. Leave --processes out.")
 
 
 def _reread(file: Path | None, flags: dict[str, Any]) -> "Config":

@@ -26,7 +26,7 @@ from random import Random
 import msgspec
 
 from tasktick import __version__, logs, reload
-from tasktick.access import operator_key, signing_secrets, vault
+from tasktick.access import operator_key, shared_vault, vault
 from tasktick.access.key_use import KeyUse
 from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.event_feed import EventFeed
@@ -278,10 +278,8 @@ class Daemon:
             random=self._random,
         )
         services.on_stop("store", database.close)
-        # The default tenant's first secret is made at the first start: where it is, a new vault would open nothing.
-        is_first = not await signing_secrets.are_sealed(database, DEFAULT_TENANT)
-        keeper = vault.load_or_make(self._data / vault.FILE_NAME, may_make=is_first)
         now = self.clock.now_ms()
+        keeper = await shared_vault.load_or_make(database, self._data / vault.FILE_NAME, now)
         key = await operator_key.adopt_or_make(database, self._data / operator_key.FILE_NAME, self._ids, now)
         if key is None:
             advice = "the store has an operator's key whose file is elsewhere; put it back for `tasktick ctl`"

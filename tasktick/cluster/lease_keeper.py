@@ -83,7 +83,9 @@ class LeaseKeeper:
     async def join(self) -> None:
         """Begin the term; what is free and ours is taken with the first renewals."""
         now = self._clock.now_ms()
-        await self._writer.write(lambda tx: leases.join(tx, self._start, now), Lane.FIRE)
+        # Only where something is locked is there anything to prove.
+        begin = leases.start_node if self._start.home else leases.join
+        await self._writer.write(lambda tx: begin(tx, self._start, now), Lane.FIRE)
 
     async def leave(self) -> None:
         """Give everything up, for good; the term goes on, since what is in flight still has its end to come."""

@@ -30,4 +30,4 @@ async def open_store(
     place = place_of(config)
     if isinstance(place, Path):
         return await open_sqlite(place, spawn, crash)
-    return await open_postgres(place, Path(config.data), spawn=spawn, crash=crash, clock=clock, random=random)
+    return await open_postgres(place, Path(config.data), spawn=spawn, clock=clock, random=random)

@@ -6,11 +6,9 @@ nothing of the store is written.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from random import Random
 
 import msgspec
 
-from tasktick.clock import SystemClock
 from tasktick.errors import StoreError
 from tasktick.store.check import (
     NOT_COMPARED,
@@ -26,8 +24,8 @@ from tasktick.store.check import (
 from tasktick.store.connect import Fault, PostgresConnection, fault_of
 from tasktick.store.migrate import Migration, available, pending
 from tasktick.store.postgres import BEGIN_CHECK, PostgresTransaction, read_with
-from tasktick.store.postgres_database import SoleLock, facts_of, judge_server, raise_as_ours
-from tasktick.store.postgres_links import Gate, PostgresAddress, dial, servers_of
+from tasktick.store.postgres_database import facts_of, judge_server, raise_as_ours
+from tasktick.store.postgres_links import PostgresAddress, dial, servers_of
 from tasktick.store.postgres_migrate import DIALECT, applied, apply, migrate
 
 BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_path = tasktick_as_it_should_be"
@@ -99,19 +97,14 @@ async def _compared(raw: PostgresConnection) -> Finding:
 
 
 async def steps(address: PostgresAddress, *, only_check: bool) -> list[Migration]:
-    """Bring a stopped store up to date, or say what that would take."""
+    """Bring a store up to date, or say what that would take. Who does it at the same time waits."""
     if only_check:
         async with _connected(address) as raw:
             return pending(available(DIALECT), await applied(raw))
-    clock = SystemClock()
-    lock = SoleLock(Gate(address, clock, Random(0)), clock, lambda error: None)
     try:
-        await lock.take()
         async with _connected(address) as raw:
             judge_server(await facts_of(raw))
             return await migrate(raw)
     except Exception as error:
         raise_as_ours(address, error)
         raise
-    finally:
-        await lock.release()

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -45,8 +45,16 @@ def free_port() -> int:
 class Process:
     """One start of the daemon."""
 
-    def __init__(self, number: int, child: asyncio.subprocess.Process, port: int, history: HistoryWriter) -> None:
+    def __init__(
+        self,
+        number: int,
+        child: asyncio.subprocess.Process,
+        port: int,
+        history: HistoryWriter,
+        name: str | None = None,
+    ) -> None:
         self.number = number
+        self.name = name
         self.started_at = now_ms()
         self.ready_at: int | None = None
         self._child = child
@@ -70,7 +78,7 @@ class Process:
         while self.alive and not _is_stopped(self.pid) and loop.time() < give_up:
             if await _answers_ready(self._port):
                 self.ready_at = now_ms()
-                self._history.add(Node(self.ready_at, self.number, "ready"))
+                self._history.add(Node(self.ready_at, self.number, "ready", name=self.name))
                 return True
             await asyncio.wait({self._gone}, timeout=READY_POLL_S)
         return False
@@ -96,15 +104,17 @@ class Process:
         now = now_ms()
         if kind is not None:
             self._history.add(Fault(now if at is None else at, now, kind, self.number, label))
-        self._history.add(Node(now, self.number, "exited", self._child.returncode))
+        self._history.add(Node(now, self.number, "exited", self._child.returncode, self.name))
 
     async def hold(self, for_s: float, label: str | None = None) -> None:
         """Hold it (SIGSTOP), unless it holds itself already; then let it go on."""
         at = now_ms()
-        if label is None:
-            self._child.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(for_s)
-        self._child.send_signal(signal.SIGCONT)
+        # It may be gone by then: somebody may kill what is held.
+        with contextlib.suppress(ProcessLookupError):
+            if label is None:
+                self._child.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(for_s)
+            self._child.send_signal(signal.SIGCONT)
         self._history.add(Fault(at, now_ms(), "stop", self.number, label))
 
     async def holds_itself(self, within_s: float) -> bool:
@@ -139,7 +149,7 @@ async def _answers_ready(port: int) -> bool:
 
 
 class Daemons:
-    """Starts of the daemon on one data folder and one port, one after the other."""
+    """Starts of the daemon on one data folder and one port, one after the other; of one node of a ring, by its name."""
 
     def __init__(
         self,
@@ -150,8 +160,10 @@ class Daemons:
         *,
         may_send: bool = True,
         settings: Mapping[str, str] | None = None,
+        name: str | None = None,
     ) -> None:
         self.data = data
+        self.name = name
         self._settings = dict(settings or {})
         self._may_send = may_send
         self.port = free_port()
@@ -160,8 +172,10 @@ class Daemons:
         self._log: IO[bytes] = log.open("ab")
         self._plant = plant
 
-    async def start(self, seam: str | None = None, passes: int = 1, *, hold: bool = False) -> Process:
-        """Start one, armed or not."""
+    async def start(
+        self, seam: str | None = None, passes: int = 1, *, hold: bool = False, arguments: Sequence[str] = ()
+    ) -> Process:
+        """Start one, armed or not, with more arguments than there always are."""
         environment = {**os.environ, **SETTINGS, **self._settings}
         if hold:
             environment["CHAOS_HOLD"] = "1"
@@ -170,9 +184,10 @@ class Daemons:
         if self._plant is not None:
             environment["CHAOS_PLANT"] = self._plant
         number = self._history.number("node")
-        child = await _spawn(self._command(), environment, self._log)
-        process = Process(number, child, self.port, self._history)
-        self._history.add(Node(process.started_at, number, "started"))
+        child = await _spawn([*self._command(), *arguments], environment, self._log)
+        process = Process(number, child, self.port, self._history, self.name)
+        gossips = self.name is None or "--gossip" in arguments
+        self._history.add(Node(process.started_at, number, "started", name=self.name, gossips=gossips))
         return process
 
     def _command(self) -> list[str]:

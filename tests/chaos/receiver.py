@@ -15,6 +15,7 @@ from tests.chaos.history import Answered, HistoryWriter, Hit, now_ms
 HEAD_END = b"\r\n\r\n"
 LINGER_NOT = b"\x01\x00\x00\x00\x00\x00\x00\x00"
 SLOW_S = 0.15
+LAZY_S = 1.1
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -30,6 +31,7 @@ class Plan(msgspec.Struct, frozen=True):
 PLANS: dict[str, tuple[Plan, ...]] = {
     "ok": (Plan(),),
     "slow": (Plan(wait_s=SLOW_S),),
+    "lazy": (Plan(wait_s=LAZY_S),),
     "flaky": (Plan(status=500), Plan(status=503), Plan()),
     "broken": (Plan(status=500),),
     "reject": (Plan(status=404),),

@@ -13,6 +13,7 @@ from tests.chaos.history import (
     Hit,
     Invoked,
     Node,
+    OfRing,
     Record,
     Returned,
     Run,
@@ -85,6 +86,7 @@ class Story:
         self.sql: SqlDump | None = None
         self.api: ApiDump | None = None
         self.malformed: list[Hit] = []
+        self.of_ring: list[OfRing] = []
         self._sends_by_hit: dict[int, Send] = {}
         for record in records:
             self._take(record)
@@ -109,8 +111,10 @@ class Story:
                 self.faults.append(record)
             case Node():
                 self.nodes.append(record)
-            case _:
+            case Run() | Secret() | Seen() | SqlDump() | ApiDump():
                 self._take_frame(record)
+            case _:
+                self.of_ring.append(record)
 
     def _take_frame(self, record: Run | Secret | Seen | SqlDump | ApiDump) -> None:
         match record:

@@ -56,9 +56,7 @@ async def on_server(version: str, folder: Path) -> AsyncIterator[PostgresDatabas
 @asynccontextmanager
 async def opened(address: PostgresAddress, folder: Path) -> AsyncIterator[PostgresDatabase]:
     """A PostgreSQL store as the daemon opens it."""
-    database = await open_postgres(
-        address, folder, spawn=spawn, crash=unexpected, clock=SystemClock(), random=Random(7)
-    )
+    database = await open_postgres(address, folder, spawn=spawn, clock=SystemClock(), random=Random(7))
     try:
         yield database
     finally:

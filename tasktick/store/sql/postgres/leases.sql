@@ -1,11 +1,8 @@
 -- Nodes and leases: who is running, and who owns which partition under which term.
 
 -- The lock on a data folder is proof that every incarnation which had it before is dead. Of those of other folders
--- there is none: what they may still be sending is left to the end of its lease. But the lock on the database keeps
--- them out, so their partitions are free; one that has lost that lock claims nothing more under its old epoch.
+-- there is none: their partitions are theirs until their term has ended.
 -- name: nodes_prove_dead
-UPDATE leases SET incarnation = NULL
-WHERE incarnation IN (SELECT incarnation FROM nodes WHERE dead_at IS NULL AND home <> :home::text);
 UPDATE nodes SET dead_at = :now::bigint
 WHERE dead_at IS NULL AND incarnation <> :incarnation::text AND home = :home::text;
 
