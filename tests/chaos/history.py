@@ -16,7 +16,7 @@ from tests.chaos.ledger_story import Book
 Action = Literal["create", "batch", "cancel", "delete", "retry"]
 Outcome = Literal["ok", "fail", "info"]
 # Of a node; and, under the number 0, of the store that all nodes share.
-FaultKind = Literal["kill", "armed", "term", "stop", "store"]
+FaultKind = Literal["kill", "armed", "term", "stop", "store", "cut", "join", "failover"]
 Delivery = Literal["at_least_once", "at_most_once"]
 
 
@@ -91,6 +91,8 @@ class Hit(msgspec.Struct, frozen=True, tag="hit"):
     path: str
     headers: dict[str, str]
     body: bytes
+    # The address that it came from.
+    peer: str | None = None
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
@@ -123,6 +125,8 @@ class Node(msgspec.Struct, frozen=True, tag="node"):
     name: str | None = None
     # Of a start in a ring: whether it gossips.
     gossips: bool = True
+    # Of a start: where it calls from.
+    address: str | None = None
 
 
 class Seen(msgspec.Struct, frozen=True, tag="seen"):

@@ -77,9 +77,9 @@ class Namespace:
         return f"/proc/{os.getpid()}/fd/{self._number}"
 
     @property
-    def prefix(self) -> list[str]:
+    def prefix(self) -> tuple[str, ...]:
         """Before a command: run it here, and let it not outlive this process."""
-        return ["nsenter", f"--net={self.path}", "setpriv", "--pdeathsig", "KILL"]
+        return "nsenter", f"--net={self.path}", "setpriv", "--pdeathsig", "KILL"
 
     def run(self, work: Callable[[], T]) -> T:
         """Run something here, and wait for it."""
@@ -88,10 +88,6 @@ class Namespace:
     def tool(self, *command: str) -> None:
         """Run a program here; it must succeed."""
         self.run(lambda: _tool(*command))
-
-    def listening(self, address: str, port: int = 0, backlog: int = 1_024) -> socket.socket:
-        """A socket that listens here."""
-        return self.run(lambda: socket.create_server((address, port), backlog=backlog))
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -118,6 +114,10 @@ class Host:
         self.address = address
         self.namespace = namespace
         self.interface = interface
+
+    def listening(self) -> socket.socket:
+        """A socket that listens here, on a port that is free."""
+        return self.namespace.run(lambda: socket.create_server((self.address, 0)))
 
 
 class Cut:
