@@ -75,6 +75,11 @@ class Cluster:
         )
 
     @property
+    def log(self) -> Path:
+        """What the server says."""
+        return self._folder / "log"
+
+    @property
     def _data(self) -> Path:
         return self._folder / "data"
 
@@ -96,7 +101,7 @@ class Cluster:
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         settings = [part for setting in self._settings for part in ("-c", setting)]
-        with (self._folder / "log").open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = self._begin([*self._as_user("postgres"), "-D", str(self._data), *settings], log)
         deadline = time.monotonic() + START_DEADLINE_S
         while not self._is_ready():

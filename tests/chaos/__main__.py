@@ -16,9 +16,15 @@ from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
 from tests.chaos.ledger_suite import LedgerRun
 from tests.chaos.powercut import PowercutRun
+from tests.chaos.ring import RING
+from tests.chaos.ring_run import RingRun
+from tests.chaos.rolling import ROLLING
+from tests.chaos.server_faults import POSTGRES
 from tests.chaos.verdict import Verdict
+from tests.chaos.zombie import ZOMBIE
 
-SUITES = ("kill", "powercut", "ledger", "controls")
+RINGS = {plan.name: plan for plan in (RING, ZOMBIE, POSTGRES, ROLLING)}
+SUITES = ("kill", "powercut", "ledger", *RINGS, "controls")
 VIOLATED = 1
 VOID = 2
 
@@ -35,6 +41,18 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def say_of_ring(verdict: Verdict) -> None:
+    """The figures of a suite on a ring."""
+    kinds, counters = verdict.kinds(), verdict.counters
+    unexplained = kinds["unexplained_duplicate"] + kinds["sent_twice"]
+    say(f"kills {counters['kills']}  holds {counters['fault_stop']}  of the server {counters['fault_store']}")
+    say(f"acknowledged {counters['acknowledged']}  lost {kinds['lost']}")
+    say(f"duplicates explained {counters['duplicates']}  unexplained {unexplained}")
+    accepted = kinds["stale_end_accepted"] + kinds["stale_claim"]
+    say(f"stale writes rejected {counters['stale_rejected']}  accepted {accepted}")
+    say(f"takeover at most {counters['takeover_max_ms']} ms  late at most {counters['lateness_max_ms']} ms")
+
+
 async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
     """Run one suite and print its own figures."""
     if suite == "kill":
@@ -47,6 +65,10 @@ async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
             p50, p99 = percentile(values, 0.5), percentile(values, 0.99)
             say(f"restart to {name}: p50 {p50} ms  p99 {p99} ms  ({len(values)} times)")
         return outcome.verdict
+    if suite in RINGS:
+        verdict = await RingRun(RINGS[suite], count, seed, folder).run()
+        say_of_ring(verdict)
+        return verdict
     if suite == "ledger":
         verdict = await LedgerRun(count, seed, folder).run()
         counters = verdict.counters

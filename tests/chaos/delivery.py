@@ -8,8 +8,9 @@ from datetime import datetime
 from itertools import pairwise
 
 from tests.chaos.durability import CUT_OFF, TAKEN_UP_WITHIN_MS
-from tests.chaos.history import AttemptLine
-from tests.chaos.story import FOR_EVER, SIGHT_SLACK_MS, Send, Story
+from tests.chaos.history import AttemptLine, Fault
+from tests.chaos.ring_story import FOR_EVER
+from tests.chaos.story import SIGHT_SLACK_MS, Send, Story
 from tests.chaos.verdict import Violation
 
 # How much sooner than its timeout an answer may come and still be too late for the sender, on a busy machine.
@@ -50,12 +51,12 @@ def explained(story: Story) -> Iterator[Violation]:
 def _why_not_explained(story: Story, before: Send, send: Send) -> str | None:
     line = story.line_of(before)
     if line is None:
-        return None if story.fault_between(before.at, send.at) else "the earlier one is not recorded, without a fault"
+        return None if story.cause(None, before.at, send.at) else "the earlier one is not recorded, without a fault"
     if line.state == "succeeded":
         return "the earlier one had succeeded"
     if line.state == "failed":
         return None  # whether it did fail is asked of the line
-    return None if story.fault_between(before.at, send.at) else f"the earlier one was {line.state}, without a fault"
+    return None if story.cause(line, before.at, send.at) else f"the earlier one was {line.state}, without a fault"
 
 
 def is_duplicate(story: Story, before: Send) -> bool:
@@ -68,11 +69,15 @@ def apart(story: Story) -> Iterator[Violation]:
     """Attempts of a task never overlap, unless the earlier one's process had died or its lease had passed."""
     for task_id, sends in story.sends.items():
         for before, send in pairwise(sends):
-            if send.at >= before.ended_at or story.fault_between(before.at, send.at) is not None:
+            if send.at >= before.ended_at or _ended(story, before, send):
                 continue
             if send.at < _lease_until(story, before):
                 detail = f"attempt {send.attempt} of {task_id} began at {send.at}, {before.attempt} was under way"
                 yield Violation("overlap", detail, task_id)
+
+
+def _ended(story: Story, before: Send, send: Send) -> bool:
+    return story.death(story.line_of(before), before.at, send.at) is not None
 
 
 def _lease_until(story: Story, send: Send) -> int:
@@ -145,13 +150,14 @@ def no_late_byte(story: Story) -> Iterator[Violation]:
     """
     held = [fault for fault in story.faults if fault.kind == "stop" and fault.label == "after_claim_before_send"]
     for fault in held:
-        claimed = (line.picked_at for line in story.attempt_by_claim.values() if line.picked_at <= fault.at)
+        theirs = (line for line in story.attempt_by_claim.values() if _is_by(story, line, fault))
+        claimed = (line.picked_at for line in theirs if line.picked_at <= fault.at)
         last_ms = max(claimed, default=0)
         if last_ms < fault.at - SIGHT_SLACK_MS:
             continue  # what was claimed then was given back, and left no row
         for send in (send for sends in story.sends.values() for send in sends):
             line = story.line_of(send)
-            if line is None or line.picked_at != last_ms or story.run is None:
+            if line is None or line.picked_at != last_ms or story.run is None or not _is_by(story, line, fault):
                 continue
             late_ms = send.at - last_ms - story.run.start_delay_ms
             if late_ms > SIGHT_SLACK_MS:
@@ -159,8 +165,15 @@ def no_late_byte(story: Story) -> Iterator[Violation]:
                 yield Violation("late_byte", detail, send.task_id)
 
 
+def _is_by(story: Story, line: AttemptLine, fault: Fault) -> bool:
+    """Whether the process that the fault befell had claimed this."""
+    return story.ring is None or story.ring.claimer(line) == fault.node
+
+
 def not_late(story: Story) -> Iterator[Violation]:
     """While a process is up, what is due starts and what was cut off is taken up, within bounds."""
+    if story.ring is not None:
+        return  # there it is asked who had it
     for task_id, sends in story.sends.items():
         row = story.rows.get(task_id)
         if row is not None and story.run is not None:

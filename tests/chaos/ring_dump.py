@@ -51,6 +51,12 @@ FIRES = """
         (SELECT min(a.picked_at) FROM attempts AS a WHERE a.task_id = t.id)
     FROM tasks AS t JOIN task_details AS d ON d.id = t.id WHERE d.schedule_id IS NOT NULL ORDER BY t.id
 """
+SHARERS = """
+    SELECT CASE WHEN count(*) = count(n.incarnation) THEN count(DISTINCT l.incarnation) ELSE 0 END
+    FROM leases AS l
+    LEFT JOIN nodes AS n ON n.incarnation = l.incarnation AND n.dead_at IS NULL
+        AND n.expires_at > extract(epoch FROM clock_timestamp()) * 1000
+"""
 
 
 async def unfinished(raw: Any) -> int:
@@ -112,3 +118,8 @@ async def books(raw: Any, editions: Mapping[str, list[Edition]]) -> Books:
         rows = {row[0]: tuple(row[1:]) for row in await raw.fetch(SCHEDULES)}
     found = [book_of(name, asked, entries[name], fires[name], rows.get(name)) for name, asked in editions.items()]
     return Books(now_ms(), found)
+
+
+async def sharers(raw: Any) -> int:
+    """How many have a share; none, as long as some partition is nobody's or somebody's whose term is over."""
+    return int(await raw.fetchval(SHARERS))

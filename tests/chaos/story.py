@@ -9,6 +9,7 @@ from tests.chaos.history import (
     Answered,
     ApiDump,
     AttemptLine,
+    Books,
     Fault,
     Hit,
     Invoked,
@@ -20,14 +21,15 @@ from tests.chaos.history import (
     Secret,
     Seen,
     SqlDump,
+    Taken,
     TaskLine,
     Wanted,
 )
+from tests.chaos.ring_story import FOR_EVER, RingStory
 
 FINISHED = frozenset({"succeeded", "dead", "cancelled", "expired", "skipped", "missed"})
 # A receiver and a death are seen by one loop, each as soon as it gets to it.
 SIGHT_SLACK_MS = 100
-FOR_EVER = 1 << 62
 
 
 class Call(msgspec.Struct):
@@ -95,6 +97,7 @@ class Story:
             self.sends[send.task_id].append(send)
         self._read_calls()
         self._read_end()
+        self.ring = RingStory(self.nodes, self.of_ring) if any(isinstance(one, Taken) for one in self.of_ring) else None
 
     def _take(self, record: Record) -> None:
         match record:
@@ -167,6 +170,12 @@ class Story:
             self.attempts[line.task_id].append(line)
             self.attempt_by_claim[line.task_id, line.attempt, line.fence] = line
 
+    @property
+    def pauses(self) -> int:
+        """How often a schedule was paused."""
+        last = [one for one in self.of_ring if isinstance(one, Books)][-1:]
+        return sum(edition.paused for books in last for book in books.books for edition in book.editions)
+
     def wanted_of(self, task_id: str) -> Wanted | None:
         """What was asked for under this id, as far as the row or a client's answer says."""
         row = self.rows.get(task_id)
@@ -188,5 +197,30 @@ class Story:
         """
         for fault in self.faults:
             if fault.kind != "stop" and fault.end >= first_ms - SIGHT_SLACK_MS and fault.at <= last_ms:
+                return fault
+        return None
+
+    def cause(self, line: AttemptLine | None, first_ms: int, last_ms: int) -> Fault | None:
+        """A fault between two instants that may have cut off this attempt, or any if it is not recorded.
+
+        In a ring that is one of the process that claimed it, whose attempts are others' once it was held for long;
+        or one of the store.
+        """
+        if self.ring is None:
+            return self.fault_between(first_ms, last_ms)
+        return self._fault_of(line, first_ms, last_ms, {"kill", "armed", "term", "stop", "store"})
+
+    def death(self, line: AttemptLine | None, first_ms: int, last_ms: int) -> Fault | None:
+        """The end, between two instants, of the process that claimed this."""
+        if self.ring is None:
+            return self.fault_between(first_ms, last_ms)
+        return self._fault_of(line, first_ms, last_ms, {"kill", "armed", "term"})
+
+    def _fault_of(self, line: AttemptLine | None, first_ms: int, last_ms: int, kinds: set[str]) -> Fault | None:
+        assert self.ring is not None
+        number = None if line is None else self.ring.claimer(line)
+        for fault in self.faults:
+            ours = number is None or fault.kind == "store" or fault.node == number
+            if ours and fault.kind in kinds and fault.end >= first_ms - SIGHT_SLACK_MS and fault.at <= last_ms:
                 return fault
         return None
