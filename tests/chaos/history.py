@@ -16,7 +16,7 @@ from tests.chaos.ledger_story import Book
 Action = Literal["create", "batch", "cancel", "delete", "retry"]
 Outcome = Literal["ok", "fail", "info"]
 # Of a node; and, under the number 0, of the store that all nodes share.
-FaultKind = Literal["kill", "armed", "term", "stop", "store", "cut", "join", "failover"]
+FaultKind = Literal["kill", "armed", "term", "stop", "store", "cut", "join"]
 Delivery = Literal["at_least_once", "at_most_once"]
 
 
@@ -112,6 +112,8 @@ class Fault(msgspec.Struct, frozen=True, tag="fault"):
     kind: FaultKind
     node: int
     label: str | None = None
+    # Of a cut: since when nothing passed.
+    whole_at: int | None = None
 
 
 class Node(msgspec.Struct, frozen=True, tag="node"):

@@ -193,6 +193,8 @@ def due_times(story: Story) -> Iterator[tuple[AttemptLine, int]]:
         if row is None or story.calls_on(task_id, "retry"):
             continue
         heard = [call.returned.at for call in story.creates.get(row.mark or "", ()) if call.returned is not None]
+        if any(call.maybe for call in story.creates.get(row.mark or "", ())) and story.cut_between(0, FOR_EVER):
+            heard = []  # what was not answered may have been on its way for long
         if lines and (heard or wanted is None):
             yield lines[0], max([row.run_at, *heard[:1]])
         for before, line in pairwise(lines):

@@ -34,6 +34,7 @@ SERVER_SETTINGS = (
 )
 CONNECTED = re.compile(r"^(\d+)\.\d+ \d+ LOG: +connection authorized.*$", re.MULTILINE)
 AUDIT = """
+LOCK TABLE leases, nodes IN SHARE ROW EXCLUSIVE MODE;
 CREATE SCHEMA chaos;
 CREATE TABLE chaos.taken (
     number bigserial, at bigint, asked bigint, partition_id smallint, epoch bigint, holder text, before text,

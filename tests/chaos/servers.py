@@ -71,6 +71,11 @@ class Server(postgres.Cluster):
     def url(self, database: str) -> str:
         return f"{super().url(database)}&port={self.place[1]}"
 
+    def far_url(self, url: str) -> str:
+        """How a client reaches by TCP what the harness reaches by this URL."""
+        address, port = self.place
+        return f"postgresql://postgres@{address}:{port}/{url.partition('@/')[2].partition('?')[0]}"
+
     async def ask(self, statement: str, *arguments: Any) -> Any:
         """One value from the database that is always there."""
         connection = await asyncpg.connect(self.url("postgres"), statement_cache_size=0)
