@@ -11,6 +11,7 @@ from tests.chaos.verdict import Violation
 
 # Nothing of these comes between a node and what decides.
 GOSSIP = frozenset({"gossip", "gossip_out", "gossip_all", "gossip_flaps", "udp"})
+RECEIVERS = frozenset({"receivers", "receivers_out", "receivers_in"})
 # In these the node cannot claim, or cannot hear that it has.
 FROM_DATABASE = frozenset({"database", "database_refused", "database_out", "database_in", "alone"})
 # What such a node had asked for may still come true once, and prolong its term.
@@ -29,8 +30,8 @@ def _whole_at(fault: Fault) -> int:
 
 
 def _is_alone(story: Story, fault: Fault) -> bool:
-    """Whether nothing else was wrong meanwhile."""
-    others = (one for one in story.faults if one is not fault and one.label != NO_UDP)
+    """Whether nothing else was wrong meanwhile that decides anything."""
+    others = (one for one in story.faults if one is not fault and one.label not in {NO_UDP, *GOSSIP, *RECEIVERS})
     return not any(one.end >= fault.at and one.at <= fault.end for one in others)
 
 

@@ -70,8 +70,10 @@ class Cutter:
     async def cut(self, left: int) -> int:
         """One cut, or two at once; how many. Then wait until all is well again."""
         random = self._stage.random
-        names = random.sample(NAMES, 2 if left > 1 and random.random() < TWO_AT_ONCE else 1)
-        labels = [self._draw() for _ in names]
+        labels = [self._draw()]
+        if left > 1 and labels[0] not in GOSSIP and random.random() < TWO_AT_ONCE:
+            labels.append(self._draw())
+        names = random.sample(NAMES, len(labels))
         await asyncio.gather(*(self._one(*pair) for pair in zip(labels, names, strict=True)))
         await settle(self._stage, len(NAMES), f"after {' and '.join(labels)}", self.unsettled)
         if any(label in GOSSIP for label in labels):
