@@ -1,6 +1,13 @@
 -- Nodes and leases: who is running, and who owns which partition under which term.
 -- A node's term ends at `expires_at`; one without an end holds the lock on the store, and lives as long as it does.
 
+-- name: clock_read
+SELECT json_array(:now);
+
+-- A file has one history.
+-- name: history_read
+SELECT json_array('');
+
 -- Opening a SQLite store takes the lock on its folder: every other incarnation in it is proven dead.
 -- name: nodes_prove_dead
 UPDATE nodes SET dead_at = :now WHERE dead_at IS NULL AND incarnation <> :incarnation;
