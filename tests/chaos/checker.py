@@ -38,6 +38,7 @@ CHECKS: tuple[Callable[[Story], Iterator[Violation]], ...] = (
     ring_checks.unclaimed,
     ring_checks.converged,
     ring_checks.delays,
+    ring_checks.stampedes,
     ring_ledgers.ledgers,
     cut_checks.gossip_moves_nothing,
     cut_checks.silent,

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
@@ -20,11 +21,15 @@ TIMESTAMP_FRESH_MS = 5_000
 
 def once_for_each_claim(story: Story) -> Iterator[Violation]:
     """At most one request for each (task, attempt, fence); fences and attempts only grow."""
+    many = Counter(send.claim for send in story.every_send())
+    for task_id, attempt, fence in (claim for claim, number in many.items() if number > 1):
+        detail = f"attempt {attempt} of {task_id} arrived {many[task_id, attempt, fence]} times"
+        yield Violation("sent_twice", detail, task_id)
     for task_id, sends in story.sends.items():
         for before, send in pairwise(sends):
             if send.claim == before.claim:
-                yield Violation("sent_twice", f"attempt {send.attempt} of {task_id} arrived twice", task_id)
-            elif send.fence <= before.fence:
+                continue
+            if send.fence <= before.fence:
                 detail = f"{task_id} was sent under fence {send.fence} after {before.fence}"
                 yield Violation("fence_back", detail, task_id)
             elif send.attempt <= before.attempt:
@@ -212,7 +217,7 @@ def _longest_awake_ms(story: Story, first_ms: int, last_ms: int, bound_ms: int) 
 
 def recorded(story: Story) -> Iterator[Violation]:
     """Every request has its attempt, every attempt that was answered its request, and they agree."""
-    by_claim = {send.claim: send for sends in story.sends.values() for send in sends}
+    by_claim = {send.claim: send for send in story.every_send()}
     for send in by_claim.values():
         if send.task_id in story.rows and story.line_of(send) is None and not _is_running(story, send):
             detail = f"attempt {send.attempt} of {send.task_id} (fence {send.fence}) was sent and has no row"
@@ -245,7 +250,10 @@ def _disagreement(story: Story, line: AttemptLine, send: Send | None) -> str | N
         return None
     wanted = story.wanted_of(line.task_id)
     too_late = wanted is not None and send.answered.at >= send.at + wanted.timeout_ms - TIMEOUT_SLACK_MS
-    held = any(one.kind == "stop" and one.end >= send.at and one.at <= line.completed_at for one in story.faults)
+    held = any(
+        one.kind == "stop" and one.end >= send.at - SIGHT_SLACK_MS and one.at <= line.completed_at
+        for one in story.faults
+    )
     unheard = held or story.cut_between(line.picked_at, max(send.at, line.completed_at))
     return None if too_late or unheard else f"the receiver had answered {send.status} in time"
 

@@ -252,7 +252,7 @@ class Logged(msgspec.Struct, frozen=True, tag="logged"):
 
 
 class Connections(msgspec.Struct, frozen=True, tag="connections"):
-    """How many connections the server has taken, by the second."""
+    """How many connections nodes have asked the server for, by the second."""
 
     by_second: dict[int, int]
 

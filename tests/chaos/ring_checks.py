@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tests.chaos.durability import CUT_OFF
-from tests.chaos.history import AttemptLine, Fault, Taken
+from tests.chaos.history import AttemptLine, Connections, Fault, Taken
 from tests.chaos.ring_story import FOR_EVER, RingStory, partition_of
 from tests.chaos.story import FINISHED, Story
 from tests.chaos.verdict import Violation
@@ -16,7 +16,8 @@ ORDER_SLACK_MS = 100
 CLOCK_SLACK_MS = 20
 # Beyond a term and a sweep, how long a partition, or work in it, may be left to nobody.
 TAKEOVER_MS = 2_000
-ENDINGS = frozenset({"kill", "armed", "term"})
+# A node has about a dozen connections; two seconds may share one of the clock's.
+CONNECTIONS_A_SECOND_MAX = 16
 
 
 def leases(story: Story) -> Iterator[Violation]:
@@ -219,7 +220,7 @@ def _last_trouble(story: Story, ring: RingStory, line: AttemptLine, due: int) ->
 
 
 def converged(story: Story) -> Iterator[Violation]:
-    """In the end every partition has an owner who lives, all who are there have a share, nothing runs under the dead."""
+    """In the end partitions have owners who live, all who are there have a share, nothing runs under the dead."""
     ring = story.ring
     if ring is None:
         return
@@ -242,6 +243,16 @@ def converged(story: Story) -> Iterator[Violation]:
 def _is_there(ring: RingStory, number: int, at: int) -> bool:
     life = ring.lives[number]
     return life.ready <= at < life.exited
+
+
+def stampedes(story: Story) -> Iterator[Violation]:
+    """However many nodes have lost their connections, they come back a few at a time."""
+    most = CONNECTIONS_A_SECOND_MAX * len({node.name for node in story.nodes})
+    for record in story.of_ring:
+        if isinstance(record, Connections):
+            for second, number in record.by_second.items():
+                if number > most:
+                    yield Violation("stampede", f"{number} connections were asked for in the second {second}")
 
 
 def delays(story: Story) -> Iterator[Violation]:

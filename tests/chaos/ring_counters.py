@@ -22,6 +22,7 @@ def count(story: Story, counters: Counter[str]) -> None:
             counters["taken_after_proof"] += taken.holder is not None and proven
             counters["handed_over"] += taken.holder is None
     counters["stale_rejected"] = counters["event_stale_write"]
+    counters["ghosts"] = sum(len(sends) for sends in story.ghosts.values())
     counters["rescued"] = counters["attempt_lease_lost"] + counters["attempt_interrupted"]
     counters["unclaimed"] = counters["event_unclaimed"] + counters["event_claim_given_back"]
     for one in ring.logged:

@@ -6,6 +6,7 @@ A suite is a function that breaks things until it has made as many faults as wer
 
 import asyncio
 import json
+import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -120,6 +121,7 @@ class RingRun:
                 stage = Stage(ring, store, ground.server, self._history, self._random)
                 await self._through(stage, receiver)
                 self._history.add(connections_by_second(stage.server.log))
+                shutil.copy(stage.server.log, self._folder / "postgres.log")
         finally:
             self._history.close()
         return check(self._history.records)

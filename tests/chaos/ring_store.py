@@ -31,8 +31,10 @@ SERVER_SETTINGS = (
     "log_line_prefix=%n %p ",
     "log_min_messages=warning",
     "log_min_error_statement=panic",
+    "log_lock_waits=on",
 )
-CONNECTED = re.compile(r"^(\d+)\.\d+ \d+ LOG: +connection authorized.*$", re.MULTILINE)
+ASKED = re.compile(r"^(\d+)\.\d+ (\d+) LOG: +connection received", re.MULTILINE)
+OURS = re.compile(rf"^\d+\.\d+ (\d+) LOG: +connection authorized.*application_name={APPLICATION}$", re.MULTILINE)
 AUDIT = """
 LOCK TABLE leases, nodes IN SHARE ROW EXCLUSIVE MODE;
 CREATE SCHEMA chaos;
@@ -148,5 +150,7 @@ async def look(raw: Any) -> Leases:
 
 
 def connections_by_second(log: Path) -> Connections:
-    """How many connections a server has taken, by its log, which must be written by `SERVER_SETTINGS`."""
-    return Connections(dict(Counter(int(second) for second in CONNECTED.findall(log.read_text(errors="replace")))))
+    """How often nodes have knocked at a server, by its log, which must be written by `SERVER_SETTINGS`."""
+    text = log.read_text(errors="replace")
+    ours = set(OURS.findall(text))
+    return Connections(dict(Counter(int(second) for second, process in ASKED.findall(text) if process not in ours)))

@@ -1,7 +1,7 @@
 """A history put in order: what was asked for, sent, recorded and left, task by task. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -28,6 +28,12 @@ from tests.chaos.history import (
 from tests.chaos.ring_story import FOR_EVER, RingStory
 
 FINISHED = frozenset({"succeeded", "dead", "cancelled", "expired", "skipped", "missed"})
+# What is everybody's: the store; and a process that is held in the middle of a transaction holds up others.
+SHARED = frozenset({"store", "stop"})
+# Who was held here has yet to look at the clock.
+LOOKS_AGAIN = "after_claim_before_send"
+# A byte that was to leave when its sender was held arrives so soon after that.
+GHOST_SLACK_MS = 500
 # A receiver and a death are seen by one loop, each as soon as it gets to it.
 SIGHT_SLACK_MS = 100
 
@@ -92,12 +98,10 @@ class Story:
         self._sends_by_hit: dict[int, Send] = {}
         for record in records:
             self._take(record)
-        self.sends: dict[str, list[Send]] = defaultdict(list)
-        for send in sorted(self._sends_by_hit.values(), key=lambda one: one.at):
-            self.sends[send.task_id].append(send)
         self._read_calls()
         self._read_end()
         self.ring = RingStory(self.nodes, self.of_ring) if any(isinstance(one, Taken) for one in self.of_ring) else None
+        self._read_sends()
 
     def _take(self, record: Record) -> None:
         match record:
@@ -176,6 +180,29 @@ class Story:
         last = [one for one in self.of_ring if isinstance(one, Books)][-1:]
         return sum(edition.paused for books in last for book in books.books for edition in book.editions)
 
+    def _read_sends(self) -> None:
+        """Requests by task. Those of ghosts are apart: their sender was held between its last look at the clock and
+        the first byte, and others had long gone on when it left; a receiver tells them by their fence."""
+        self.sends: dict[str, list[Send]] = defaultdict(list)
+        self.ghosts: dict[str, list[Send]] = defaultdict(list)
+        for send in sorted(self._sends_by_hit.values(), key=lambda one: one.at):
+            (self.ghosts if self._is_ghost(send) else self.sends)[send.task_id].append(send)
+
+    def _is_ghost(self, send: Send) -> bool:
+        line = self.line_of(send)
+        if self.ring is None or self.run is None or line is None:
+            return False
+        if send.at <= line.picked_at + self.run.start_delay_ms:
+            return False
+        number = self.ring.claimer(line)
+        held = [one for one in self.faults if one.kind == "stop" and one.node == number]
+        return any(
+            one.label != LOOKS_AGAIN
+            and line.picked_at - SIGHT_SLACK_MS <= one.at <= line.picked_at + self.run.start_delay_ms
+            and one.end - SIGHT_SLACK_MS <= send.at <= one.end + GHOST_SLACK_MS
+            for one in held
+        )
+
     def wanted_of(self, task_id: str) -> Wanted | None:
         """What was asked for under this id, as far as the row or a client's answer says."""
         row = self.rows.get(task_id)
@@ -185,6 +212,12 @@ class Story:
         """Calls of this kind on a task that happened, or may have."""
         found = (call for call in self.actions.get(task_id, ()) if call.invoked.action == action)
         return [call for call in found if call.acknowledged or call.maybe]
+
+    def every_send(self) -> Iterator[Send]:
+        """Every request, those of ghosts too."""
+        for sends in (self.sends, self.ghosts):
+            for found in sends.values():
+                yield from found
 
     def line_of(self, send: Send) -> AttemptLine | None:
         """The recorded attempt that this request was."""
@@ -224,7 +257,7 @@ class Story:
         assert self.ring is not None
         number = None if line is None else self.ring.claimer(line)
         for fault in self.faults:
-            ours = number is None or fault.kind == "store" or fault.node == number
+            ours = number is None or fault.kind in SHARED or fault.node == number
             if ours and fault.kind in kinds and fault.end >= first_ms - SIGHT_SLACK_MS and fault.at <= last_ms:
                 return fault
         return None
