@@ -68,8 +68,10 @@ class Relay:
         finally:
             self._serving.discard(task)
             for end in ends:
-                with contextlib.suppress(OSError):
-                    end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
+                connection = end.get_extra_info("socket")
+                if connection is not None:  # it is gone otherwise
+                    with contextlib.suppress(OSError):
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
                 end.transport.abort()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -124,6 +124,9 @@ class RingRun:
                 shutil.copy(stage.server.log, self._folder / "postgres.log")
         finally:
             self._history.close()
+        return self._judge()
+
+    def _judge(self) -> Verdict:
         return check(self._history.records)
 
     async def _ground(self, stack: AsyncExitStack) -> Ground:

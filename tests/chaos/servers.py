@@ -43,11 +43,16 @@ class Server(postgres.Cluster):
     """A server that TCP reaches."""
 
     def __init__(
-        self, settings: tuple[str, ...] = (), *, host: Host | None = None, upstream: "Server | None" = None
+        self,
+        settings: tuple[str, ...] = (),
+        *,
+        host: Host | None = None,
+        upstream: "Server | None" = None,
+        port: int | None = None,
     ) -> None:
         found = version()
         assert found is not None, trouble()
-        self.place = ("127.0.0.1", free_port()) if host is None else (host.address, PORT)
+        self.place = ("127.0.0.1", port or free_port()) if host is None else (host.address, PORT)
         self._host = host
         self._upstream = upstream
         address, port = self.place
@@ -81,6 +86,15 @@ class Server(postgres.Cluster):
         connection = await asyncpg.connect(self.url("postgres"), statement_cache_size=0)
         try:
             return await connection.fetchval(statement, *arguments)
+        finally:
+            await connection.close()
+
+    async def run_there(self, statements: str) -> None:
+        """Run statements one by one, outside of a transaction."""
+        connection = await asyncpg.connect(self.url("postgres"), statement_cache_size=0)
+        try:
+            for statement in statements.split(";"):
+                await connection.execute(statement)
         finally:
             await connection.close()
 
