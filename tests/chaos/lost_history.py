@@ -56,7 +56,7 @@ def judge(
     kept: list[Violation] = []
     lost: list[str] = []
     for violation in verdict.violations:
-        if loses and _is_explained(story, violation, gaps):
+        if loses and (_is_explained(story, violation, gaps) or _is_count_of_deletes(story, violation, gaps)):
             counters[f"regressed_{violation.kind}"] += 1
             if violation.kind == "lost":
                 lost.append(violation.task_id or "")
@@ -83,6 +83,24 @@ def _is_explained(story: Story, violation: Violation, gaps: Sequence[Gap]) -> bo
     return any(
         gap.held_at - SIGHT_SLACK_MS <= at <= gap.promoted_at + SIGHT_SLACK_MS for gap in gaps for at in instants
     )
+
+
+def _is_count_of_deletes(story: Story, violation: Violation, gaps: Sequence[Gap]) -> bool:
+    """Whether fewer are counted as purged than were deleted, by no more than were deleted in vain."""
+    if violation.kind != "counts" or "purged" not in violation.detail or story.sql is None:
+        return False
+    deletes = [
+        call.returned
+        for calls in story.actions.values()
+        for call in calls
+        if call.invoked.action == "delete" and call.acknowledged and call.returned is not None
+    ]
+    in_vain = sum(_is_in(one.at, gaps) for one in deletes)
+    return len(deletes) - in_vain <= story.sql.counts.get("purged", 0) <= len(deletes)
+
+
+def _is_in(at: int, gaps: Sequence[Gap]) -> bool:
+    return any(gap.held_at - SIGHT_SLACK_MS <= at <= gap.promoted_at + SIGHT_SLACK_MS for gap in gaps)
 
 
 def _false_alarms(noticed: Sequence[Noticed]) -> Iterator[Violation]:
