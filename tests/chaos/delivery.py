@@ -249,7 +249,9 @@ def _disagreement(story: Story, line: AttemptLine, send: Send | None) -> str | N
     if line.state != "failed" or send is None or send.answered is None or send.status is None:
         return None
     wanted = story.wanted_of(line.task_id)
-    too_late = wanted is not None and send.answered.at >= send.at + wanted.timeout_ms - TIMEOUT_SLACK_MS
+    # What the sender did not wait for; a receiver on a busy machine may have begun late.
+    too_late = send.answered.at >= line.completed_at - SIGHT_SLACK_MS
+    too_late |= wanted is not None and send.answered.at >= send.at + wanted.timeout_ms - TIMEOUT_SLACK_MS
     held = any(
         one.kind == "stop" and one.end >= send.at - SIGHT_SLACK_MS and one.at <= line.completed_at
         for one in story.faults

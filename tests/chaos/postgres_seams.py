@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from tasktick.store import postgres, postgres_writer
+from tasktick.store import postgres, postgres_links, postgres_writer
 from tests.chaos.wrapping import swap
 
 ACKNOWLEDGED_BY = frozenset({"task_insert", "task_change", "task_delete"})
@@ -56,6 +56,7 @@ def wrap(seams: Passing) -> None:
     swap(postgres.PostgresTransaction, "rows", note)
     swap(postgres.PostgresTransaction, "run", note)
     swap(postgres_writer, "write_with", make)
+    swap(postgres_links, "write_unmarked", make)
     swap(postgres, "_commit", make_commit)
 
 

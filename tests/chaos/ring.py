@@ -12,20 +12,20 @@ FIRST = ("kill", "armed", "mute", "kill_two", "join", "rolling", "kill_all")
 FOURTH = "n4"
 PASSES_MAX = {
     "before_commit": 60,
-    "after_commit_before_ack": 20,
-    "after_claim_before_send": 10,
-    "after_first_byte": 15,
-    "after_answer_before_end": 15,
-    "before_end_commit": 12,
-    "after_end_commit": 12,
-    "before_ledger_commit": 6,
-    "after_ledger_commit": 6,
-    "before_lease_commit": 5,
-    "after_lease_commit": 5,
+    "after_commit_before_ack": 8,
+    "after_claim_before_send": 6,
+    "after_first_byte": 12,
+    "after_answer_before_end": 12,
+    "before_end_commit": 6,
+    "after_end_commit": 6,
+    "before_ledger_commit": 3,
+    "after_ledger_commit": 3,
+    "before_lease_commit": 2,
+    "after_lease_commit": 2,
     "after_renewal": 8,
     "in_commit": 60,
 }
-ARMED_WITHIN_S = 4.0
+ARMED_WITHIN_S = 6.0
 UP_S = (0.2, 2.0)
 DOWN_S = (0.0, 3.0)
 MUTE_S = 2.0

@@ -35,6 +35,7 @@ SERVER_SETTINGS = (
 )
 ASKED = re.compile(r"^(\d+)\.\d+ (\d+) LOG: +connection received", re.MULTILINE)
 OURS = re.compile(rf"^\d+\.\d+ (\d+) LOG: +connection authorized.*application_name={APPLICATION}$", re.MULTILINE)
+# Nobody writes to these tables between what is found there and what is written down of it from then on.
 AUDIT = """
 LOCK TABLE leases, nodes IN SHARE ROW EXCLUSIVE MODE;
 CREATE SCHEMA chaos;
