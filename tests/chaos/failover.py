@@ -28,6 +28,7 @@ DATABASE = "tasktick"
 UP_S = (0.5, 1.5)
 # How long the standby is held back, in terms: within one, and beyond it.
 HELD_TTLS = (0.2, 2.5)
+HELD_FIRST_TTLS = 1.5
 NOTICED = frozenset({"history_regressed", "timeline_changed"})
 LEVELS = ("on", "remote_apply")
 
@@ -73,7 +74,8 @@ class FailoverRun(RingRun):
         at = now_ms()
         if pair.replication == "asynchronous":
             pair.hold_back()
-            await asyncio.sleep(random.uniform(*HELD_TTLS) * stage.ttl_s)
+            # The first one is sure to lose a renewal of each node.
+            await asyncio.sleep((random.uniform(*HELD_TTLS) if self._gaps else HELD_FIRST_TTLS) * stage.ttl_s)
         lost_at = now_ms()
         lost = await pair.fail_over(manner)
         stage.server, stage.store.url = pair.primary, pair.primary.url(DATABASE)
