@@ -18,8 +18,10 @@ import msgspec
 from tests.chaos import servers
 from tests.chaos.history import Fault, Record, now_ms
 from tests.chaos.lost_history import Gap, Noticed, judge
+from tests.chaos.network import WITH_US
 from tests.chaos.pair import MANNERS, Manner, Pair, Replication
 from tests.chaos.partition import SETTLED_POLL_S, settle
+from tests.chaos.process import Site
 from tests.chaos.ring_run import Ground, Plan, RingRun, Stage
 from tests.chaos.verdict import Verdict, Violation
 
@@ -59,7 +61,8 @@ class FailoverRun(RingRun):
         # Both ways to name a primary that moves, one for each kind of pair.
         by_many = (self._seeded + (self._replication == "synchronous")) % 2 == 0
         url = pair.many_url(DATABASE) if by_many else pair.moved_url(DATABASE)
-        return Ground(pair.primary, pair.primary.url(DATABASE), url)
+        sites = {name: Site(prefix=WITH_US) for name in NAMES}
+        return Ground(pair.primary, pair.primary.url(DATABASE), url, sites=sites)
 
     async def _break(self, stage: Stage) -> None:
         deck: list[Manner] = []

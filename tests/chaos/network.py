@@ -25,6 +25,8 @@ from types import TracebackType
 from typing import Literal, TypeVar
 
 T = TypeVar("T")
+# Before a command: it does not outlive this process, however that ends.
+WITH_US = ("setpriv", "--pdeathsig", "KILL")
 How = Literal["blackhole", "prohibit"]
 Protocol = Literal["udp", "tcp"]
 
@@ -79,7 +81,7 @@ class Namespace:
     @property
     def prefix(self) -> tuple[str, ...]:
         """Before a command: run it here, and let it not outlive this process."""
-        return "nsenter", f"--net={self.path}", "setpriv", "--pdeathsig", "KILL"
+        return "nsenter", f"--net={self.path}", *WITH_US
 
     def run(self, work: Callable[[], T]) -> T:
         """Run something here, and wait for it."""

@@ -208,7 +208,7 @@ class Daemons:
 
     def _command(self) -> list[str]:
         where = ["--data", str(self.data), "--listen", f"{self.site.address}:{self.port}"]
-        where += ["--public"] if self.site != LOOPBACK else []
+        where += ["--public"] if self.site.address != LOOPBACK.address else []
         allowed = ["--allow-network", self.site.networks] if self._may_send else []
         return ["-m", "tests.chaos.armed", "serve", *where, *allowed]
 

@@ -5,6 +5,7 @@ asks of them goes by the socket in their folder, which no cut reaches.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import Any, BinaryIO
 import asyncpg
 
 from tests import postgres
-from tests.chaos.network import ALL_ADDRESSES, Host
+from tests.chaos.network import ALL_ADDRESSES, WITH_US, Host
 from tests.chaos.process import free_port
 
 PORT = 5_432
@@ -36,7 +37,11 @@ def version() -> str | None:
 
 def trouble() -> str | None:
     """Why no server can be started here; None if one can."""
-    return None if version() is not None else "there is no PostgreSQL here (Debian: postgresql; pip: the group dev)"
+    if version() is None:
+        return "there is no PostgreSQL here (Debian: postgresql; pip: the group dev)"
+    if shutil.which(WITH_US[0]) is None:
+        return f"there is no {WITH_US[0]} here (Debian: util-linux)"
+    return None
 
 
 class Server(postgres.Cluster):
@@ -69,7 +74,7 @@ class Server(postgres.Cluster):
 
     def _begin(self, command: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
         def begin() -> subprocess.Popen[bytes]:
-            return postgres.Cluster._begin(self, ["setpriv", "--pdeathsig", "KILL", *command], log)
+            return postgres.Cluster._begin(self, [*WITH_US, *command], log)
 
         return begin() if self._host is None else self._host.namespace.run(begin)
 
