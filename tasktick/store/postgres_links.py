@@ -5,10 +5,10 @@ another, so that a server that comes back is not run over.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -47,13 +47,8 @@ class PostgresAddress(msgspec.Struct, frozen=True):
 
 async def connect_patiently(address: PostgresAddress) -> PostgresConnection:
     """A connection without limits of time, for what a person has asked for."""
-    return await connect_postgres(
-        address.url,
-        application=address.application,
-        timeout_ms=CONNECT_TIMEOUT_MS,
-        command_timeout_ms=None,
-        keep_statements=address.keep_statements,
-    )
+    raw, _ = await dial(address, servers_of(address.url), command_timeout_ms=None)
+    return raw
 
 
 def shown(url: str) -> str:
@@ -66,11 +61,58 @@ def shown(url: str) -> str:
     return f"postgresql://{place}{parts.path}"
 
 
+def servers_of(url: str) -> list[str]:
+    """A URL for each server that one names, so that one of them which is dead takes no time of the others.
+
+    Of several one alone takes writes, and which one changes: that is the one to connect to, unless the URL says else.
+    """
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    hosts = place.split(",")
+    ports: list[str] = []
+    if not place and "," in options.get("host", ""):
+        hosts, ports = options["host"].split(","), options.pop("port", "").split(",")
+        ports *= len(hosts) if len(ports) == 1 else 1
+    if len(hosts) == 1 or len(ports) not in {0, len(hosts)}:
+        return [url]
+    options = {"target_session_attrs": "read-write", **options}
+    found = []
+    for number, host in enumerate(hosts):
+        own = options if not ports else {**options, "host": host} | ({"port": ports[number]} if ports[number] else {})
+        netloc = f"{user}{at}{'' if ports else host}"
+        found.append(f"{parts.scheme}://{netloc}{parts.path}?{urlencode(own)}")
+    return found
+
+
+async def dial(
+    address: PostgresAddress, servers: Sequence[str], command_timeout_ms: float | None
+) -> tuple[PostgresConnection, str]:
+    """Connect to the first server that is there and takes writes; which one it was."""
+    for left, url in zip(range(len(servers) - 1, -1, -1), servers, strict=True):
+        try:
+            raw = await connect_postgres(
+                url,
+                application=address.application,
+                timeout_ms=CONNECT_TIMEOUT_MS / len(servers),
+                command_timeout_ms=command_timeout_ms,
+                keep_statements=address.keep_statements,
+            )
+        except Exception as error:
+            if not left or not isinstance(known(error), StoreUnavailable):
+                raise
+        else:
+            return raw, url
+    raise AssertionError("the last server connects or raises")
+
+
 class Gate:
     """Where connections are made: few at once, and none for a while after one that failed."""
 
     def __init__(self, address: PostgresAddress, clock: Clock, random: Random) -> None:
         self.address = address
+        # The one that took the last connection stands first.
+        self._servers = servers_of(address.url)
         self._clock = clock
         self._random = random
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
@@ -88,13 +130,7 @@ class Gate:
             if self._clock.monotonic_ms() < self._closed_until_ms:
                 raise StoreUnavailable(self._reason)
             try:
-                raw = await connect_postgres(
-                    self.address.url,
-                    application=self.address.application,
-                    timeout_ms=CONNECT_TIMEOUT_MS,
-                    command_timeout_ms=COMMAND_TIMEOUT_MS,
-                    keep_statements=self.address.keep_statements,
-                )
+                raw, server = await dial(self.address, self._servers, COMMAND_TIMEOUT_MS)
                 if self.is_known:
                     await judge_link(raw)
             except Exception as error:
@@ -103,6 +139,7 @@ class Gate:
                 if ours is error:
                     raise
                 raise ours from error
+        self._servers = [server, *(one for one in self._servers if one != server)]
         if self._failures:
             log.info("store_reached_again", store=self.address.shown)
         self._failures = 0

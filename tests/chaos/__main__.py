@@ -11,7 +11,7 @@ from pathlib import Path
 import uvloop
 
 from tasktick import logs
-from tests.chaos import controls
+from tests.chaos import controls, failover, network, partition
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
 from tests.chaos.ledger_suite import LedgerRun
@@ -24,7 +24,9 @@ from tests.chaos.verdict import Verdict
 from tests.chaos.zombie import ZOMBIE
 
 RINGS = {plan.name: plan for plan in (RING, ZOMBIE, POSTGRES, ROLLING)}
-SUITES = ("kill", "powercut", "ledger", *RINGS, "controls")
+SUITES = ("kill", "powercut", "ledger", *RINGS, "partition", "failover", "controls")
+LOST_SHOWN_MAX = 10
+LOST_FILE = "lost.txt"
 VIOLATED = 1
 VOID = 2
 
@@ -53,6 +55,36 @@ def say_of_ring(verdict: Verdict) -> None:
     say(f"takeover at most {counters['takeover_max_ms']} ms  late at most {counters['lateness_max_ms']} ms")
 
 
+def say_of_cuts(verdict: Verdict) -> None:
+    """What a network that was cut did."""
+    kinds, counters = verdict.kinds(), verdict.counters
+    say(f"cuts {counters['fault_cut']}  of gossip alone {counters['gossip_cut_alone']}, moved {kinds['gossip_moved']}")
+    say(f"sent by nodes cut from the database {kinds['sent_while_cut']}  moved from them {counters['moved_while_cut']}")
+    say(f"found without any UDP {counters['found_by_polling']}  moved to a third node {counters['moved_to_third']}")
+    reason = network.loss_trouble()
+    if reason is not None:
+        say(f"without loss of packets by lot: {reason}")
+
+
+def say_of_failovers(verdict: Verdict, lost: Sequence[str], folder: Path) -> None:
+    """What a pair of servers lost, which has to be nothing where it is synchronous."""
+    counters = verdict.counters
+    say(f"failovers {counters['fault_store']}  seen {counters['event_timeline_changed']}")
+    say(f"asynchronous: acknowledged and lost {len(lost)}, found by nodes {counters['event_history_regressed']}")
+    for task_id in lost[:LOST_SHOWN_MAX]:
+        say(f"  lost {task_id}")
+    if len(lost) > LOST_SHOWN_MAX:
+        say(f"  and {len(lost) - LOST_SHOWN_MAX} more, all in {folder / LOST_FILE}")
+    (folder / LOST_FILE).write_text("".join(f"{one}\n" for one in lost))
+
+
+def able(reason: str | None) -> None:
+    """Go on only where the machine can do what the suite needs."""
+    if reason is not None:
+        say(f"VOID {reason}")
+        raise SystemExit(VOID)
+
+
 async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
     """Run one suite and print its own figures."""
     if suite == "kill":
@@ -65,6 +97,19 @@ async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
             p50, p99 = percentile(values, 0.5), percentile(values, 0.99)
             say(f"restart to {name}: p50 {p50} ms  p99 {p99} ms  ({len(values)} times)")
         return outcome.verdict
+    if suite == "partition":
+        able(partition.trouble())
+        verdict = await partition.PartitionRun(count, seed, folder).run()
+        say_of_ring(verdict)
+        say_of_cuts(verdict)
+        return verdict
+    if suite == "failover":
+        able(failover.trouble())
+        failovers = failover.FailoverRuns(count, seed, folder)
+        verdict = await failovers.run()
+        say_of_ring(verdict)
+        say_of_failovers(verdict, failovers.lost, folder)
+        return verdict
     if suite in RINGS:
         verdict = await RingRun(RINGS[suite], count, seed, folder).run()
         say_of_ring(verdict)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import msgspec
 
-from tests.chaos import delivery, durability, ring_checks, ring_counters, ring_ledgers
+from tests.chaos import cut_checks, delivery, durability, ring_checks, ring_counters, ring_ledgers
 from tests.chaos.history import Record
 from tests.chaos.story import Call, Story
 from tests.chaos.verdict import Verdict, Violation
@@ -40,6 +40,10 @@ CHECKS: tuple[Callable[[Story], Iterator[Violation]], ...] = (
     ring_checks.delays,
     ring_checks.stampedes,
     ring_ledgers.ledgers,
+    cut_checks.gossip_moves_nothing,
+    cut_checks.silent,
+    cut_checks.moved_on,
+    cut_checks.joins,
 )
 
 
@@ -78,6 +82,7 @@ def count(story: Story) -> Counter[str]:
         counters.update({f"event_{name}": number for name, number in seen.events.items()})
     counters["starts"] = sum(node.what == "started" for node in story.nodes)
     ring_counters.count(story, counters)
+    cut_checks.count(story, counters)
     return +counters
 
 

@@ -82,7 +82,12 @@ def apart(story: Story) -> Iterator[Violation]:
 
 
 def _ended(story: Story, before: Send, send: Send) -> bool:
-    return story.death(story.line_of(before), before.at, send.at) is not None
+    line = story.line_of(before)
+    if story.death(line, before.at, send.at) is not None:
+        return True
+    # What the sender had given up, while the receiver could not hear of it.
+    given_up = line is not None and line.state == "failed" and line.completed_at <= send.at
+    return given_up and story.cut_between(before.at, send.at)
 
 
 def _lease_until(story: Story, send: Send) -> int:
@@ -251,7 +256,8 @@ def _disagreement(story: Story, line: AttemptLine, send: Send | None) -> str | N
         one.kind == "stop" and one.end >= send.at - SIGHT_SLACK_MS and one.at <= line.completed_at
         for one in story.faults
     )
-    return None if too_late or held else f"the receiver had answered {send.status} in time"
+    unheard = held or story.cut_between(line.picked_at, max(send.at, line.completed_at))
+    return None if too_late or unheard else f"the receiver had answered {send.status} in time"
 
 
 def truthful(story: Story) -> Iterator[Violation]:

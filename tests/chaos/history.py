@@ -16,7 +16,7 @@ from tests.chaos.ledger_story import Book
 Action = Literal["create", "batch", "cancel", "delete", "retry"]
 Outcome = Literal["ok", "fail", "info"]
 # Of a node; and, under the number 0, of the store that all nodes share.
-FaultKind = Literal["kill", "armed", "term", "stop", "store"]
+FaultKind = Literal["kill", "armed", "term", "stop", "store", "cut", "join"]
 Delivery = Literal["at_least_once", "at_most_once"]
 
 
@@ -91,6 +91,8 @@ class Hit(msgspec.Struct, frozen=True, tag="hit"):
     path: str
     headers: dict[str, str]
     body: bytes
+    # The address that it came from.
+    peer: str | None = None
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
@@ -110,6 +112,8 @@ class Fault(msgspec.Struct, frozen=True, tag="fault"):
     kind: FaultKind
     node: int
     label: str | None = None
+    # Of a cut: since when nothing passed.
+    whole_at: int | None = None
 
 
 class Node(msgspec.Struct, frozen=True, tag="node"):
@@ -123,6 +127,8 @@ class Node(msgspec.Struct, frozen=True, tag="node"):
     name: str | None = None
     # Of a start in a ring: whether it gossips.
     gossips: bool = True
+    # Of a start: where it calls from.
+    address: str | None = None
 
 
 class Seen(msgspec.Struct, frozen=True, tag="seen"):

@@ -17,7 +17,7 @@ import aiohttp
 from tests.chaos import dump
 from tests.chaos.history import HistoryWriter, Seen, now_ms
 from tests.chaos.load import Door
-from tests.chaos.process import Daemons, Process
+from tests.chaos.process import LOOPBACK, Daemons, Process, Site
 
 TTL_MS = 1_500
 LEASE_MARGIN_MS = 300
@@ -84,8 +84,10 @@ class Ring:
         *,
         settings: Mapping[str, str] | None = None,
         plant: str | None = None,
+        sites: Mapping[str, Site] | None = None,
     ) -> None:
         self.url = url
+        self._sites = sites or {}
         self.doors: list[Door] = []
         self._folder = folder
         self._history = history
@@ -96,8 +98,9 @@ class Ring:
     def _member(self, name: str) -> Member:
         log = self._folder / f"{name}.log"
         data = self._folder / name
-        daemons = Daemons(data, self._history, log, self._plant, settings=self._settings, name=name)
-        return Member(name, daemons, f"127.0.0.1:{gossip_port()}")
+        site = self._sites.get(name, LOOPBACK)
+        daemons = Daemons(data, self._history, log, self._plant, settings=self._settings, name=name, site=site)
+        return Member(name, daemons, f"{site.address}:{gossip_port()}")
 
     def __getitem__(self, name: str) -> Member:
         return self.members[name]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 import aiohttp
+import msgspec
 
 from tests.chaos.history import Fault, FaultKind, HistoryWriter, Node, now_ms
 
@@ -42,6 +43,17 @@ def free_port() -> int:
         return port
 
 
+class Site(msgspec.Struct, frozen=True):
+    """Where a daemon runs, and whom it may call."""
+
+    address: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
+    networks: str = "127.0.0.0/8"
+
+
+LOOPBACK = Site()
+
+
 class Process:
     """One start of the daemon."""
 
@@ -49,7 +61,7 @@ class Process:
         self,
         number: int,
         child: asyncio.subprocess.Process,
-        port: int,
+        place: tuple[str, int],
         history: HistoryWriter,
         name: str | None = None,
     ) -> None:
@@ -58,7 +70,7 @@ class Process:
         self.started_at = now_ms()
         self.ready_at: int | None = None
         self._child = child
-        self._port = port
+        self._place = place
         self._history = history
         self._gone = asyncio.ensure_future(child.wait())
         self._faults = 0
@@ -76,7 +88,7 @@ class Process:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + within_s
         while self.alive and not _is_stopped(self.pid) and loop.time() < give_up:
-            if await _answers_ready(self._port):
+            if await _answers_ready(*self._place):
                 self.ready_at = now_ms()
                 self._history.add(Node(self.ready_at, self.number, "ready", name=self.name))
                 return True
@@ -135,10 +147,10 @@ def _is_stopped(pid: int) -> bool:
         return False
 
 
-async def _answers_ready(port: int) -> bool:
+async def _answers_ready(address: str, port: int) -> bool:
     try:
         async with asyncio.timeout(ANSWER_WITHIN_S):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = await asyncio.open_connection(address, port)
             try:
                 writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 return b" 200 " in await reader.readline()
@@ -161,13 +173,15 @@ class Daemons:
         may_send: bool = True,
         settings: Mapping[str, str] | None = None,
         name: str | None = None,
+        site: Site = LOOPBACK,
     ) -> None:
         self.data = data
+        self.site = site
         self.name = name
         self._settings = dict(settings or {})
         self._may_send = may_send
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://{site.address}:{self.port}"
         self._history = history
         self._log: IO[bytes] = log.open("ab")
         self._plant = plant
@@ -184,15 +198,18 @@ class Daemons:
         if self._plant is not None:
             environment["CHAOS_PLANT"] = self._plant
         number = self._history.number("node")
-        child = await _spawn([*self._command(), *arguments], environment, self._log)
-        process = Process(number, child, self.port, self._history, self.name)
+        command = [*self.site.prefix, sys.executable, *self._command(), *arguments]
+        child = await _spawn(command, environment, self._log)
+        process = Process(number, child, (self.site.address, self.port), self._history, self.name)
         gossips = self.name is None or "--gossip" in arguments
-        self._history.add(Node(process.started_at, number, "started", name=self.name, gossips=gossips))
+        started = Node(process.started_at, number, "started", name=self.name, gossips=gossips)
+        self._history.add(msgspec.structs.replace(started, address=self.site.address))
         return process
 
     def _command(self) -> list[str]:
-        where = ["--data", str(self.data), "--listen", f"127.0.0.1:{self.port}"]
-        allowed = ["--allow-network", "127.0.0.0/8"] if self._may_send else []
+        where = ["--data", str(self.data), "--listen", f"{self.site.address}:{self.port}"]
+        where += ["--public"] if self.site.address != LOOPBACK.address else []
+        allowed = ["--allow-network", self.site.networks] if self._may_send else []
         return ["-m", "tests.chaos.armed", "serve", *where, *allowed]
 
     def key(self) -> str:
@@ -217,7 +234,6 @@ class Daemons:
 
 async def _spawn(command: list[str], environment: Mapping[str, str], log: IO[bytes]) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable,
         *command,
         cwd=ROOT,
         env=dict(environment),

@@ -194,6 +194,8 @@ def due_times(story: Story) -> Iterator[tuple[AttemptLine, int]]:
         if row is None or story.calls_on(task_id, "retry"):
             continue
         heard = [call.returned.at for call in story.creates.get(row.mark or "", ()) if call.returned is not None]
+        if any(call.maybe for call in story.creates.get(row.mark or "", ())) and story.cut_between(0, FOR_EVER):
+            heard = []  # what was not answered may have been on its way for long
         if lines and (heard or wanted is None):
             yield lines[0], max([row.run_at, *heard[:1]])
         for before, line in pairwise(lines):
@@ -226,7 +228,9 @@ def converged(story: Story) -> Iterator[Violation]:
         yield Violation("not_converged", "nobody looked at the leases in the end")
         return
     last = ring.samples[-1]
-    there = {one for one, number in ring.number_of.items() if number is not None and _is_there(ring, number, last.at)}
+    # A process may have gone on as another; the last that it was is what it is.
+    latest = {number: one for one, number in sorted(ring.number_of.items(), key=lambda pair: ring.terms[pair[0]][0].at)}
+    there = {one for number, one in latest.items() if number is not None and _is_there(ring, number, last.at)}
     for lease in last.leases:
         if lease.holder not in there or (last.expires_at.get(lease.holder or "") or 0) <= last.at:
             yield Violation("not_converged", f"partition {lease.partition} is {lease.holder}'s, there are {there}")

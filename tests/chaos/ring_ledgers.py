@@ -36,4 +36,14 @@ def ledgers(story: Story) -> Iterator[Violation]:
     for book in last.books:
         yield from ledger.coverage(told, book)
         yield from ledger.fires(told, book)
-        yield from ledger.hits(told, book, by_task)
+        for violation in ledger.hits(told, book, by_task):
+            if not (violation.kind == "run_without_hit" and _never_got_through(story, violation.task_id or "")):
+                yield violation
+
+
+def _never_got_through(story: Story, task_id: str) -> bool:
+    """Whether every attempt failed while packets were lost."""
+    lines = story.attempts.get(f"tsk_{task_id}", [])
+    return bool(lines) and all(
+        line.state == "failed" and story.cut_between(line.picked_at, line.completed_at) for line in lines
+    )

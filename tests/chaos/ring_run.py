@@ -22,9 +22,10 @@ from tests.chaos.history import HistoryWriter, Logged, Run, Secret
 from tests.chaos.ledger_documents import asked, instant
 from tests.chaos.ledger_story import Edition
 from tests.chaos.load import Load
+from tests.chaos.network import Host
 from tests.chaos.nodes import TTL_MS, Ring
 from tests.chaos.nominal import Timing
-from tests.chaos.process import LEASE_MARGIN_MS, START_DELAY_MS, SWEEP_EVERY_MS
+from tests.chaos.process import LEASE_MARGIN_MS, START_DELAY_MS, SWEEP_EVERY_MS, Site
 from tests.chaos.receiver import Receiver
 from tests.chaos.ring_store import SERVER_SETTINGS, RingStore, connections_by_second
 from tests.chaos.verdict import Verdict
@@ -74,6 +75,17 @@ class Stage:
         self.ttl_s = TTL_MS / 1_000
 
 
+class Ground(msgspec.Struct, frozen=True):
+    """What a run stands on: its server, as the harness reaches it and as the nodes do, and where everybody is."""
+
+    server: Cluster
+    store_url: str
+    nodes_url: str
+    receivers: Host | None = None
+    sites: Mapping[str, Site] = {}
+    settings: Mapping[str, str] = {}
+
+
 class RingRun:
     """One run of a suite on a ring."""
 
@@ -90,25 +102,43 @@ class RingRun:
     async def run(self) -> Verdict:
         """Break it, let it heal, judge."""
         self._history.add(self._said())
-        server = Cluster(min(installed(), key=int), SERVER_SETTINGS)
         try:
             async with AsyncExitStack() as stack:
-                store = RingStore(await server.new_database(), self._history)
-                receiver = await stack.enter_async_context(Receiver(self._history))
-                settings = self._plan.settings
+                ground = await self._ground(stack)
+                store = RingStore(ground.store_url, self._history)
+                receiver = await stack.enter_async_context(Receiver(self._history, ground.receivers))
                 ring = Ring(
-                    self._folder, store.url, self._history, self._plan.names, settings=settings, plant=self._plant
+                    self._folder,
+                    ground.nodes_url,
+                    self._history,
+                    self._plan.names,
+                    settings={**self._plan.settings, **ground.settings},
+                    plant=self._plant,
+                    sites=ground.sites,
                 )
                 stack.push_async_callback(ring.close)
                 stack.push_async_callback(store.unwatch)
-                stage = Stage(ring, store, server, self._history, self._random)
+                stage = Stage(ring, store, ground.server, self._history, self._random)
                 await self._through(stage, receiver)
-                self._history.add(connections_by_second(server.log))
-            shutil.copy(server.log, self._folder / "postgres.log")
+                self._history.add(connections_by_second(stage.server.log))
+                shutil.copy(stage.server.log, self._folder / "postgres.log")
         finally:
-            server.remove()
             self._history.close()
+        return self._judge()
+
+    def _judge(self) -> Verdict:
         return check(self._history.records)
+
+    async def _ground(self, stack: AsyncExitStack) -> Ground:
+        """Where it all is; whoever is on `stack` ends what was begun for it."""
+        server = Cluster(min(installed(), key=int), SERVER_SETTINGS)
+        stack.callback(server.remove)
+        url = await server.new_database()
+        return Ground(server, url, url)
+
+    async def _break(self, stage: Stage) -> None:
+        """Fault after fault."""
+        await self._plan.breaks(stage, self._count)
 
     def _said(self) -> Run:
         plan, long = self._plan, self._count >= self._plan.long
@@ -132,7 +162,7 @@ class RingRun:
         load.start(CLIENTS)
         try:
             await asyncio.sleep(CALM_S)
-            await self._plan.breaks(stage, self._count)
+            await self._break(stage)
             await self._restart(ring)
             await load.stop()
         finally:

@@ -237,11 +237,15 @@ class Story:
         """A fault between two instants that may have cut off this attempt, or any if it is not recorded.
 
         In a ring that is one of the process that claimed it, whose attempts are others' once it was held for long;
-        or one of the store.
+        or one of the store, or of the network between the two.
         """
         if self.ring is None:
             return self.fault_between(first_ms, last_ms)
-        return self._fault_of(line, first_ms, last_ms, {"kill", "armed", "term", "stop", "store"})
+        return self._fault_of(line, first_ms, last_ms, {"kill", "armed", "term", "stop", "store", "cut"})
+
+    def cut_between(self, first_ms: int, last_ms: int) -> bool:
+        """Whether packets were lost between two instants: then two ends know different things of one connection."""
+        return any(one.kind == "cut" and one.end >= first_ms and one.at <= last_ms for one in self.faults)
 
     def death(self, line: AttemptLine | None, first_ms: int, last_ms: int) -> Fault | None:
         """The end, between two instants, of the process that claimed this."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import controls
+from tests.chaos import controls, failover, partition
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
 from tests.chaos.ledger_suite import LedgerRun
@@ -52,6 +52,31 @@ async def test_nothing_is_lost_in_a_ring(plan: Plan, count: int, tmp_path: Path)
     if not installed():
         pytest.skip("there is no PostgreSQL here (Debian: postgresql; pip: the group dev)")
     must_hold(await RingRun(plan, count, SEED, tmp_path).run())
+
+
+async def test_a_network_that_is_cut_loses_nothing(tmp_path: Path) -> None:
+    reason = partition.trouble()
+    if reason is not None:
+        pytest.skip(reason)
+    must_hold(await partition.CutRun(3, SEED, tmp_path).run())
+
+
+async def test_nodes_without_udp_go_on_by_leases_and_polling(tmp_path: Path) -> None:
+    reason = partition.trouble()
+    if reason is not None:
+        pytest.skip(reason)
+    verdict = await partition.CutRun(1, SEED, tmp_path, udp=False).run()
+    must_hold(verdict)
+    assert verdict.counters["found_by_polling"]
+
+
+async def test_a_synchronous_pair_loses_nothing_and_what_an_asynchronous_one_loses_is_found(tmp_path: Path) -> None:
+    reason = failover.trouble()
+    if reason is not None:
+        pytest.skip(reason)
+    runs = failover.FailoverRuns(2, SEED, tmp_path)
+    must_hold(await runs.run())
+    assert runs.lost
 
 
 @pytest.mark.parametrize("control", controls.CONTROLS, ids=lambda control: f"{control.plant}-{control.suite}")
