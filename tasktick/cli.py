@@ -7,37 +7,21 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from tasktick import __version__
 from tasktick.ctl.group import LazyGroup
+from tasktick.ctl.settings import FAILED, Failed, Misused, load_config, store_options, store_place
 from tasktick.errors import ConfigError, TaskTickError
 
 if TYPE_CHECKING:
     from tasktick.settings import Config
-    from tasktick.store.opening import Place
 
-FAILED = 1
-WRONG_USAGE = 2
 MASK = "***"
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class Failed(click.ClickException):
-    """It did not work: a sentence for standard error."""
-
-    exit_code = FAILED
-
-
-class Misused(Failed):
-    """What was asked for, by flags or settings, cannot be."""
-
-    exit_code = WRONG_USAGE
 
 
 @click.group(
@@ -61,57 +45,6 @@ def main() -> None:
     """Where the program `tasktick` starts. What it makes is its user's alone."""
     os.umask(0o077)
     cli(prog_name="tasktick")
-
-
-def store_options(command: Command) -> Command:
-    """How to say which store."""
-    flags = (
-        click.option(
-            "--store",
-            "store_url",
-            metavar="URL",
-            help="sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/database.",
-        ),
-        click.option("--data", metavar="DIR", help="The data folder.  [default: ./tasktick-data]"),
-        click.option(
-            "--config",
-            "file",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            envvar="TASKTICK_CONFIG",
-            show_envvar=True,
-            help="The TOML file with the settings.",
-        ),
-    )
-    for flag in flags:
-        command = flag(command)
-    return command
-
-
-def load_config(file: Path | None, flags: dict[str, Any] | None = None, failure: type[Failed] = Misused) -> "Config":
-    """The settings, from the file, the environment and the flags."""
-    from tasktick import config
-
-    try:
-        return config.load(file, os.environ, flags)
-    except ConfigError as error:
-        raise failure(str(error)) from error
-
-
-def store_place(config: "Config", failure: type[Failed] = Misused) -> "Place":
-    """Where the settings say that the store is."""
-    from tasktick.store.connect import require_postgres_driver
-    from tasktick.store.opening import place_of
-
-    try:
-        place = place_of(config.store)
-        if not isinstance(place, Path):
-            require_postgres_driver()
-    except ConfigError as error:
-        raise failure(str(error)) from error
-    folder = place.parent if isinstance(place, Path) else Path(config.store.data)
-    if os.path.isfile(folder):  # unlike Path's, it never raises
-        raise failure(f"{folder} is a file, not a folder: name a folder with --data.")
-    return place
 
 
 @cli.command()
@@ -323,45 +256,16 @@ def migrate(
         click.get_current_context().exit(FAILED)
 
 
-@cli.group(cls=LazyGroup, lazy={"archive": "tasktick.cli_archive:command", "move": "tasktick.ctl.store_move:command"})
+@cli.group(
+    cls=LazyGroup,
+    lazy={
+        "archive": "tasktick.ctl.store_archive:command",
+        "check": "tasktick.ctl.store_check:command",
+        "move": "tasktick.ctl.store_move:command",
+    },
+)
 def store() -> None:
     """Look into a store, write out what has finished, or move it to another place."""
-
-
-@store.command("check")
-@store_options
-@click.option("--full", is_flag=True, help="Compare every index with its table too; slow on a large store.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
-def store_check(file: Path | None, data: str | None, store_url: str | None, full: bool, output: str) -> None:
-    """Check that a store holds what it must.
-
-    It is only read, and may be in use meanwhile. Exit code 1 if something is wrong.
-
-    \b
-    Examples:
-      tasktick store check
-      tasktick store check --data /var/lib/tasktick --full -o json
-    """
-    from tasktick.ctl import render
-    from tasktick.store import stopped
-
-    place = store_place(load_config(file, {"store.data": data, "store.url": store_url}))
-    try:
-        report = stopped.checked(place, full=full)
-    except ConfigError as error:
-        raise Misused(str(error)) from error
-    except TaskTickError as error:
-        raise Failed(str(error)) from error
-    except OSError as error:
-        raise Failed(f"The store {place} cannot be read: {error.strerror or error}.") from error
-    if output == "json":
-        click.echo(msgspec.json.encode(report).decode())
-    else:
-        rows = [(one.name, "ok" if one.ok else "FAULT", one.detail) for one in report.checks]
-        render.table(("check", "result", "detail"), rows, whole=("check", "result", "detail"))
-        if not report.ok:
-            render.say("This store is damaged. Stop TaskTick, keep a copy of the folder, and restore a backup.")
-    click.get_current_context().exit(0 if report.ok else FAILED)
 
 
 @cli.command()

@@ -174,7 +174,7 @@ class Node:
         )
         self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
         alone = AloneWriter(database, clock, RETENTION, lambda: self.incarnation)
-        self.retention = Retention(clock, alone if database.shared else database, config.store)
+        self.retention = Retention(clock, alone if database.shared else database, database.tidy, config.store)
         self.materialiser = Materialiser(
             clock,
             database,

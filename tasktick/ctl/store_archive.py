@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tasktick.cli import Failed, Misused, load_config, store_options, store_place
 from tasktick.clock import SystemClock
+from tasktick.ctl.settings import Failed, Misused, load_config, store_options, store_place
 from tasktick.errors import TaskTickError
 
 if TYPE_CHECKING:
