@@ -7,6 +7,7 @@ long report: no row that has changed since may be cleared away, so what was clai
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -105,7 +106,7 @@ async def _reads(full: Stock) -> list[Figure]:
         row["id"].hex
         for row in await full.raw.fetch("SELECT id FROM finished_tasks TABLESAMPLE SYSTEM (0.1) LIMIT $1", READS)
     ]
-    by_id = [await _timed(full, lambda tx, one=one: tasks.views(tx, "default", [one])) for one in ids]
+    by_id = [await _timed(full, partial(tasks.views, tenant="default", ids=[one])) for one in ids]
     page = [await _timed(full, _page) for _ in range(20)]
     waiting = [await _timed(full, lambda tx: _page(tx, [2, 3, 5])) for _ in range(20)]
     return [
