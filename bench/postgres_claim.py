@@ -106,7 +106,7 @@ async def _reads(full: Stock) -> list[Figure]:
         row["id"].hex
         for row in await full.raw.fetch("SELECT id FROM finished_tasks TABLESAMPLE SYSTEM (0.1) LIMIT $1", READS)
     ]
-    by_id = [await _timed(full, partial(_by_id, one)) for one in ids]
+    by_id = [await _timed(full, partial(tasks.views, tenant="default", ids=[one])) for one in ids]
     page = [await _timed(full, _page) for _ in range(20)]
     waiting = [await _timed(full, lambda tx: _page(tx, [2, 3, 5])) for _ in range(20)]
     return [
@@ -114,10 +114,6 @@ async def _reads(full: Stock) -> list[Figure]:
         Figure("first page of all tasks, median", "ms", (median(page),)),
         Figure("first page of waiting tasks, median", "ms", (median(waiting),)),
     ]
-
-
-async def _by_id(task: str, tx: Transaction) -> list[Any]:
-    return await tasks.views(tx, "default", [task])
 
 
 async def _page(tx: Transaction, states: list[int] | None = None) -> list[str]:
