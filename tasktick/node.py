@@ -44,6 +44,7 @@ from tasktick.store import leases
 from tasktick.store.claims import end_batch
 from tasktick.store.leases import Start
 from tasktick.store.protocol import Database
+from tasktick.store.singletons import RETENTION, AloneWriter
 from tasktick.timetable import zones
 
 log = logs.get("node")
@@ -172,7 +173,8 @@ class Node:
             self._is_time_settled,
         )
         self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
-        self.retention = Retention(clock, database, config.store)
+        alone = AloneWriter(database, clock, RETENTION, lambda: self.incarnation)
+        self.retention = Retention(clock, alone if database.shared else database, config.store)
         self.materialiser = Materialiser(
             clock,
             database,
