@@ -6,9 +6,13 @@ the start of every transaction instead, so that any pooler may stand in between;
 A commit of which the answer was lost is not looked for among the rows: what is under way is seen by nobody. Every
 transaction sets a mark on a row of its writer; `was_committed` writes to that row too, and so waits for whoever still
 holds it. The mark is there if, and only if, all the rest is.
+
+Rows that every writer of every node changes are locked by nobody who still has something to say: what changes them goes
+in one message with the commit. Else a node that is held in a transaction would hold up all others with it.
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -52,6 +56,10 @@ def begin_term(limit_ms: int) -> str:
 CLOCK = "(SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
 _CLOCK = re.compile(r"(?<![:\w]):clock\b")
 
+# What changes rows that all writers contend for.
+_WITH_COMMIT = frozenset({"counts_add", "events_add"})
+_NUMBERED = re.compile(r"\$(\d+)")
+
 POOLER_ADVICE = (
     "The store is behind a pooler that does not keep prepared statements: set prepared_statements = false in [store]."
 )
@@ -66,11 +74,12 @@ class CommitUnknown(StoreError):
 
 
 class PostgresTransaction:
-    """Runs named statements on one connection."""
+    """Runs named statements on one connection; with `last_words`, leaves to the commit what is to go with it."""
 
-    def __init__(self, raw: PostgresConnection) -> None:
+    def __init__(self, raw: PostgresConnection, last_words: list[str] | None = None) -> None:
         self._raw = raw
         self._queries = dialect(CLOCK)
+        self._last_words = last_words
 
     async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
         *before, last = self._queries[query]
@@ -83,6 +92,9 @@ class PostgresTransaction:
 
     async def run(self, query: str, /, **parameters: Any) -> int:
         status = ""
+        if self._last_words is not None and query in _WITH_COMMIT:
+            self._last_words += [written_out(one, parameters) for one in self._queries[query]]
+            return 0
         for statement in self._queries[query]:
             status = await self._raw.execute(statement.text, *bound(statement, parameters))
         return int(status.rpartition(" ")[2])  # such as "INSERT 0 3"
@@ -106,6 +118,21 @@ def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
     return [_bind(parameters[name]) for name in statement.names]
 
 
+def written_out(statement: Positional, parameters: dict[str, Any]) -> str:
+    """A statement with its values in it, as a message of several statements must have them."""
+    values = [_literal(value) for value in bound(statement, parameters)]
+    return _NUMBERED.sub(lambda number: values[int(number[1]) - 1], statement.text)
+
+
+def _literal(value: str | int | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        # The same whatever `standard_conforming_strings` says.
+        return "E'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+    return f"({int(value)})"
+
+
 def _bind(value: Any) -> Any:
     if isinstance(value, list | tuple | dict):
         return msgspec.json.encode(value).decode()
@@ -126,15 +153,17 @@ async def read_with(raw: PostgresConnection, operation: Operation[T], begin: str
 
 async def write_with(raw: PostgresConnection, work: Operation[T], writer: str, mark: int) -> T:
     """Run work and commit it under this mark. `CommitUnknown` alone leaves open whether it is written."""
-    tx = PostgresTransaction(raw)
+    last_words: list[str] = []
+    tx = PostgresTransaction(raw, last_words)
     try:
         await raw.execute(BEGIN_WRITE)
         result = await work(tx)
+        # Not with the commit: who finds out about a commit that is still on its way waits for this.
         await tx.run("mark_set", writer=writer, mark=mark)
     except BaseException as error:
         await _undo(raw, error)
         raise
-    await _commit(raw, result)
+    await _commit(raw, result, last_words)
     return result
 
 
@@ -166,8 +195,8 @@ async def write_unmarked(raw: PostgresConnection, operation: Operation[T], begin
     return result
 
 
-async def _commit(raw: PostgresConnection, result: Any) -> None:
-    """Commit; what a synchronous standby may not have got is not known to be committed."""
+async def _commit(raw: PostgresConnection, result: Any, last_words: Sequence[str] = ()) -> None:
+    """Commit, with these before; what a synchronous standby may not have got is not known to be committed."""
     warnings: list[str] = []
 
     def heard(_: Any, message: Any) -> None:
@@ -176,10 +205,11 @@ async def _commit(raw: PostgresConnection, result: Any) -> None:
 
     raw.add_log_listener(heard)
     try:
-        status = await raw.execute("COMMIT")
+        status = await raw.execute("; ".join((*last_words, "COMMIT")))
     except BaseException as error:
-        if fault_of(error) is Fault.ABORTED:
-            raise Aborted(f"Others were in the way: {error}") from error
+        if fault_of(error) not in {None, Fault.LOST}:  # the server says what is wrong: nothing of it is there
+            await _undo(raw, error)
+            raise
         raw.terminate()
         if not isinstance(error, Exception):
             raise
