@@ -58,7 +58,7 @@ async def test_a_network_that_is_cut_loses_nothing(tmp_path: Path) -> None:
     reason = partition.trouble()
     if reason is not None:
         pytest.skip(reason)
-    must_hold(await partition.CutRun(3, SEED, tmp_path).run())
+    must_hold(await partition.CutRun(2, SEED, tmp_path).run())
 
 
 async def test_nodes_without_udp_go_on_by_leases_and_polling(tmp_path: Path) -> None:
