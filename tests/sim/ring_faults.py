@@ -34,6 +34,7 @@ STRIKES = (
     "rolling",
     "rebalance",
     "step_wall",
+    "step_database",
     "cut_gossip",
     "cut_one_way",
     "clog",
@@ -43,7 +44,7 @@ STRIKES = (
     "fail_over",
 )
 FEATURES = (*CONDITIONS, *STRIKES, "no_gossip")
-RARER = {"no_gossip": 0.1, "fail_over": 0.3}
+RARER = {"no_gossip": 0.1, "fail_over": 0.3, "step_database": 0.3}
 STEPS_MAX = 3_000
 
 
@@ -61,6 +62,7 @@ class Faults:
         self._random = Random(f"faults.{seed}")
         self.features = features_of(seed)
         self._ended = False
+        self.set_back_ms = 0
         self._strikes: dict[str, Callable[[], None]] = {
             name: getattr(self, f"_{name}") for name in STRIKES if name in self.features
         }
@@ -229,6 +231,14 @@ class Faults:
             node.clock.offset_ms += self._random.choice((-1, 1)) * self._random.choice((30, 900, 5_000, 100_000))
             self._town.note(f"wall clock set: {node.name}")
 
+    def _step_database(self) -> None:
+        """Not where the history goes back too: fences rest on the clock there."""
+        if "fail_over" not in self.features and self._random.random() < 0.3:
+            by_ms = self._random.choice((-1, 1)) * self._random.choice((300, 1_500, 4_000))
+            self.set_back_ms += max(0, -by_ms)
+            self._town.server.set_clock(by_ms)
+            self._town.disturb(None, "database clock set", 2 * TTL_MS / 1_000)
+
     # ------------------------------------------------------------------------------- to networks
 
     def _for(self, for_s: float, end: Callable[[], None]) -> None:
@@ -307,7 +317,7 @@ class Faults:
         town.server.fall_behind()
         disturbance = town.disturb(None, "standby behind", 0)
         await asyncio.sleep(behind_s)
-        disturbance.to_at = town.server.now_ms() + 2_000
+        disturbance.to_ms = town.server.true_ms + 2_000
         if town.server.is_behind:
             town.server.fail_over()
             town.watch.regressed()

@@ -37,12 +37,12 @@ CONFIG = Config(
 
 
 class Disturbance(msgspec.Struct):
-    """What was done to one process, or to all, from when to when by the database's clock."""
+    """What was done to one process, or to all, from when to when."""
 
     process: str | None
     what: str
-    from_at: int
-    to_at: int | None = None
+    from_ms: float
+    to_ms: float | None = None
 
 
 class RingTown:
@@ -54,7 +54,7 @@ class RingTown:
         self.gossips = gossips
         self.random = Random(f"town.{seed}")
         self.server = Server(folder, loop, Random(f"server.{seed}"))
-        self.watch = Watch(self.server, start_delay_ms=START_DELAY_MS, margin_ms=MARGIN_MS)
+        self.watch = Watch(self.server, ttl_ms=TTL_MS, start_delay_ms=START_DELAY_MS, margin_ms=MARGIN_MS)
         self.weather = Weather(loop, Random(f"weather.{seed}"))
         self.receivers = Receivers(loop, seed)
         self.wires: dict[str, tuple[Server, Wire]] = {}
@@ -171,19 +171,19 @@ class RingTown:
         else:
             self.note(f"stop overran: {name}")
         self.kill(name)
-        disturbance.to_at = None
+        disturbance.to_ms = None
 
     def disturb(self, process: str | None, what: str, for_s: float | None = None) -> Disturbance:
         """Note what is done; without a duration it has no end."""
-        now = self.server.now_ms()
-        to_at = None if for_s is None else now + int(for_s * 1_000) + SETTLES_MS
-        self.disturbances.append(Disturbance(process, what, now, to_at))
+        now_ms = self.server.true_ms
+        to_ms = None if for_s is None else now_ms + for_s * 1_000 + SETTLES_MS
+        self.disturbances.append(Disturbance(process, what, now_ms, to_ms))
         self.note(f"{what}: {process} {for_s}")
         return self.disturbances[-1]
 
-    def explains(self, process: str, from_at: int, to_at: int) -> bool:
+    def explains(self, process: str, from_ms: float, to_ms: float) -> bool:
         """Whether something was done to this process, or to all, in this time."""
         return any(
-            one.process in {None, process} and one.from_at <= to_at and (one.to_at is None or one.to_at >= from_at)
+            one.process in {None, process} and one.from_ms <= to_ms and (one.to_ms is None or one.to_ms >= from_ms)
             for one in self.disturbances
         )

@@ -48,6 +48,7 @@ class Issue(msgspec.Struct, frozen=True):
     """When the node decided to ask for something, by the server's clock, and what it may have relied on."""
 
     at: int
+    true_ms: float
     # The end of its term as the database had it then; None if it had none.
     term_ends_at: int | None
     is_claim: bool
@@ -119,6 +120,7 @@ class Server:
             self.raw.execute(table)
         self.reader = raw_connection(path, PRAGMAS)
         self.offset_ms = 0
+        self.set_at_ms = float("-inf")
         self.away = False
         # Each failover begins another; connections to the one before are dead.
         self.timeline = 1
@@ -136,6 +138,16 @@ class Server:
     def now_ms(self) -> int:
         """The database's clock."""
         return EPOCH_MS + self.offset_ms + int(self._loop.time() * 1_000)
+
+    @property
+    def true_ms(self) -> float:
+        """Time that nobody sets."""
+        return self._loop.time() * 1_000
+
+    def set_clock(self, by_ms: int) -> None:
+        """Somebody sets it."""
+        self.offset_ms += by_ms
+        self.set_at_ms = self.true_ms
 
     def look(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """What is committed, for who watches."""

@@ -60,7 +60,8 @@ class Claim(msgspec.Struct):
     fence: int
     incarnation: str
     at: int
-    issued_at: int
+    issued_true_ms: float
+    true_ms: float
     wake_at: int
     lease_until: int
     sent_at: int | None = None
@@ -76,10 +77,11 @@ class Claim(msgspec.Struct):
 class Watch:
     """Judges as it goes."""
 
-    def __init__(self, server: Server, *, start_delay_ms: int, margin_ms: int) -> None:
+    def __init__(self, server: Server, *, ttl_ms: int, start_delay_ms: int, margin_ms: int) -> None:
         self.server = server
         self._start_delay_ms = start_delay_ms
         self._margin_ms = margin_ms
+        self._ttl_ms = ttl_ms
         self.violations: list[str] = []
         self.sometimes: Counter[str] = Counter()
         self.trace: list[str] = []
@@ -119,7 +121,7 @@ class Watch:
     def issuing(self, incarnation: str, *, is_claim: bool) -> Issue:
         """A node decides to write something; what it may rely on."""
         found = self.server.look("SELECT expires_at FROM nodes WHERE incarnation = ?", incarnation)
-        return Issue(self.server.now_ms(), found[0][0] if found else None, is_claim)
+        return Issue(self.server.now_ms(), self.server.true_ms, found[0][0] if found else None, is_claim)
 
     # ------------------------------------------------------------------------------- at a commit
 
@@ -165,13 +167,25 @@ class Watch:
             self.wrong(f"claimed {wake_at - now} ms before its time: {who}")
         if issue is None:
             self.wrong(f"claimed, and nobody had issued a claim: {who}")
-            issue = Issue(now, None, True)
-        elif issue.term_ends_at is None or issue.at > issue.term_ends_at - self._margin_ms + SLACK_MS:
+            issue = Issue(now, self.server.true_ms, None, True)
+        elif self._is_outside(issue):
             self.wrong(f"claimed outside the trust window: issued at {issue.at}, {issue.term_ends_at}: {who}")
         if task_id in self.unhinted:
             self.unhinted.discard(task_id)
             self.sometimes["hint lost but work found"] += 1
-        self.claims[task_id][fence] = Claim(task_id, attempt, fence, incarnation, now, issue.at, wake_at, lease_until)
+        self.claims[task_id][fence] = Claim(
+            task_id, attempt, fence, incarnation, now, issue.true_ms, self.server.true_ms, wake_at, lease_until
+        )
+
+    def _is_outside(self, issue: Issue) -> bool:
+        """Whether the node had no right to trust in its term any more."""
+        if self._is_clock_set():
+            return False
+        return issue.term_ends_at is None or issue.at > issue.term_ends_at - self._margin_ms + SLACK_MS
+
+    def _is_clock_set(self) -> bool:
+        """Whether the database's clock was set so lately that nodes need not know it yet."""
+        return self.server.true_ms < self.server.set_at_ms + self._ttl_ms
 
     def _end(
         self, now: int, task_id: str, fence: int, state: int, lease_until: int, incarnation: str, interrupted: int,
@@ -256,10 +270,11 @@ class Watch:
             return None
         if claim.sent_at is not None:
             self.wrong(f"sent twice: {who}")
-        if now < claim.wake_at - 1:
+        if now < claim.wake_at - 1 and not self._is_clock_set():
             self.wrong(f"sent {claim.wake_at - now} ms early: {who}")
-        if now > claim.issued_at + self._start_delay_ms + SLACK_MS:
-            self.wrong(f"sent {now - claim.issued_at} ms after its claim was issued: {who}")
+        late_ms = self.server.true_ms - claim.issued_true_ms
+        if late_ms > self._start_delay_ms + SLACK_MS:
+            self.wrong(f"sent {late_ms:.0f} ms after its claim was issued: {who}")
         for other in self._live[task_id]:
             unknown = other.forgotten or claim.forgotten
             if other.over_at is None and other.lease_until > claim.at and not unknown:
