@@ -110,6 +110,7 @@ class Node:
         self._deciding_ids = IdMaker(Random(world.random.getrandbits(64)))
         self.seat = self._take_seat() if world.database.shared else None
         self._build_loops()
+        self._build_upkeep()
         self._show_gauges()
 
     def _new_incarnation(self) -> str:
@@ -164,17 +165,6 @@ class Node:
         self.dispatcher = Dispatcher(
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
-        rescue = Rescue(
-            self._end_batch,
-            self.name,
-            world.random,
-            self.hands.ids,
-            lambda: self.ownership.partitions,
-            self._is_time_settled,
-        )
-        self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
-        alone = AloneWriter(database, clock, RETENTION, lambda: self.incarnation)
-        self.retention = Retention(clock, alone if database.shared else database, database.tidy, config.store)
         self.materialiser = Materialiser(
             clock,
             database,
@@ -184,6 +174,21 @@ class Node:
             missed_after_ms=config.scheduler.missed_after_ms,
             missed_rows_max=config.scheduler.missed_rows_max,
         )
+
+    def _build_upkeep(self) -> None:
+        world, config = self.world, self._config
+        clock, database = world.clock, world.database
+        rescue = Rescue(
+            self._end_batch,
+            self.name,
+            world.random,
+            self.hands.ids,
+            lambda: self.ownership.partitions,
+            self._is_time_settled,
+        )
+        self.sweeper = Sweeper(clock, database, self.intake, world.metrics, rescue, config.scheduler.sweep_every_ms)
+        alone = AloneWriter(database, clock, RETENTION, lambda: self.incarnation)
+        self.retention = Retention(clock, alone if database.shared else database, database.tidy, config.store)
 
     def _beginning(self, ttl_ms: int | None = None) -> Start:
         """What the store is told of this start."""
