@@ -43,7 +43,7 @@ from tasktick.settings import Config
 from tasktick.store import leases
 from tasktick.store.claims import end_batch
 from tasktick.store.leases import Start
-from tasktick.store.protocol import Database
+from tasktick.store.protocol import Database, Writer
 from tasktick.store.singletons import RETENTION, AloneWriter
 from tasktick.timetable import zones
 
@@ -110,7 +110,6 @@ class Node:
         self._deciding_ids = IdMaker(Random(world.random.getrandbits(64)))
         self.seat = self._take_seat() if world.database.shared else None
         self._build_loops()
-        self._build_upkeep()
         self._show_gauges()
 
     def _new_incarnation(self) -> str:
@@ -165,6 +164,8 @@ class Node:
         self.dispatcher = Dispatcher(
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
+        self.sweeper = Sweeper(clock, database, self.intake, metrics, self._rescue(), config.scheduler.sweep_every_ms)
+        self.retention = Retention(clock, self._alone(RETENTION), database.tidy, config.store)
         self.materialiser = Materialiser(
             clock,
             database,
@@ -175,20 +176,22 @@ class Node:
             missed_rows_max=config.scheduler.missed_rows_max,
         )
 
-    def _build_upkeep(self) -> None:
-        world, config = self.world, self._config
-        clock, database = world.clock, world.database
-        rescue = Rescue(
+    def _rescue(self) -> Rescue:
+        return Rescue(
             self._end_batch,
             self.name,
-            world.random,
+            self.world.random,
             self.hands.ids,
             lambda: self.ownership.partitions,
             self._is_time_settled,
         )
-        self.sweeper = Sweeper(clock, database, self.intake, world.metrics, rescue, config.scheduler.sweep_every_ms)
-        alone = AloneWriter(database, clock, RETENTION, lambda: self.incarnation)
-        self.retention = Retention(clock, alone if database.shared else database, database.tidy, config.store)
+
+    def _alone(self, name: str) -> Writer:
+        """For what one node at a time does for all."""
+        database = self.world.database
+        if not database.shared:
+            return database
+        return AloneWriter(database, self.world.clock, name, lambda: self.incarnation)
 
     def _beginning(self, ttl_ms: int | None = None) -> Start:
         """What the store is told of this start."""
