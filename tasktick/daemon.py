@@ -32,7 +32,7 @@ from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
-from tasktick.clock import SystemClock
+from tasktick.clock import StoreClock, SystemClock
 from tasktick.cluster.joining import ring_of
 from tasktick.dispatch import signing
 from tasktick.dispatch.guard import AddressPolicy, classify
@@ -192,7 +192,7 @@ class Daemon:
         self._random = Random(secrets.randbits(128))
         self._ids = IdMaker(self._random)
         self._metrics = Metrics()
-        self.clock = SystemClock()
+        self.clock = StoreClock(SystemClock())
         self.services = Services(self.clock)
         self.stop = asyncio.Event()
         self.supervisor = Supervisor(os.environ)
@@ -276,6 +276,7 @@ class Daemon:
             crash=partial(services.crash, "store"),
             clock=self.clock,
             random=self._random,
+            ttl_ms=config.cluster.lease_ttl_ms,
         )
         services.on_stop("store", database.close)
         now = self.clock.now_ms()
@@ -292,6 +293,7 @@ class Daemon:
         await sender.start()
         services.on_stop("sender", sender.close)
         self._node = node = self._make_node(database, sender, keeper, keys, url_of(door))
+        database.when_lost(node.doubt)
         key_use = KeyUse(database)
         services.run_loop(key_use)
         feed = self._make_feed(database)

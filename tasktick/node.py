@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tasktick import __version__, logs
-from tasktick.clock import Clock
+from tasktick.clock import Clock, StoreClock
 from tasktick.cluster.ownership import Ownership
 from tasktick.cluster.seat import Hears, Ring, Seat
 from tasktick.dispatch.attempt import Sender, Unseal
@@ -44,6 +44,7 @@ from tasktick.store import leases
 from tasktick.store.claims import end_batch
 from tasktick.store.leases import Start
 from tasktick.store.protocol import Database
+from tasktick.store.singletons import RETENTION, AloneWriter
 from tasktick.timetable import zones
 
 log = logs.get("node")
@@ -84,8 +85,7 @@ class Node:
         self._config = config
         self.world = world
         self.name = name
-        self.incarnation = f"{world.random.getrandbits(64):016x}"
-        self.ownership = Ownership(self.incarnation, world.clock.monotonic_ms)
+        self.ownership = Ownership(self._new_incarnation(), world.clock.monotonic_ms)
         self.hands = Hands()
         scheduler = config.scheduler
         limits = Limits(
@@ -107,6 +107,14 @@ class Node:
         self.seat = self._take_seat() if world.database.shared else None
         self._build_loops()
         self._show_gauges()
+
+    def _new_incarnation(self) -> str:
+        return f"{self.world.random.getrandbits(64):016x}"
+
+    @property
+    def incarnation(self) -> str:
+        """This start of the node; another, if the store has forgotten it."""
+        return self.ownership.incarnation
 
     def _build_loops(self) -> None:
         world, config = self.world, self._config
@@ -146,13 +154,21 @@ class Node:
             early_ms=config.scheduler.early_ms,
             room_came_up=lambda: self.loader.room_came_up(),
         )
-        identity = Identity(self.name, self.incarnation, self.ownership)
+        identity = Identity(self.name, self.ownership)
         self.dispatcher = Dispatcher(
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
-        rescue = Rescue(self._end_batch, self.name, world.random, self.hands.ids, lambda: self.ownership.partitions)
+        rescue = Rescue(
+            self._end_batch,
+            self.name,
+            world.random,
+            self.hands.ids,
+            lambda: self.ownership.partitions,
+            self._is_time_settled,
+        )
         self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
-        self.retention = Retention(clock, database, config.store)
+        alone = AloneWriter(database, clock, RETENTION, lambda: self.incarnation)
+        self.retention = Retention(clock, alone if database.shared else database, database.tidy, config.store)
         self.materialiser = Materialiser(
             clock,
             database,
@@ -182,6 +198,7 @@ class Node:
             gained=self._gained,
             due_soon=lambda timers: self.intake.heard(timers),
             look_again=lambda: self.loader.wake.set(),
+            forgotten=self._new_incarnation,
         )
         return Seat(
             world.clock,
@@ -202,6 +219,10 @@ class Node:
         metrics.gauge("timers", "Entries of the wheel.", lambda: len(self.horizon))
         metrics.gauge("ready", "Tasks that are due and wait for their turn.", lambda: len(self.ready))
         metrics.gauge("partitions_owned", "Partitions that this node owns.", lambda: len(self.ownership.epochs))
+        clock = self.world.clock
+        if isinstance(clock, StoreClock):
+            offset = "How far the machine's clock is ahead of the store's."
+            metrics.gauge("store_clock_offset_ms", offset, lambda: clock.offset_ms)
         metrics.gauge("in_flight", "Attempts between their claim and their durable end.", lambda: len(self.hands))
 
     async def start(self) -> None:
@@ -272,6 +293,14 @@ class Node:
     def is_trusted(self) -> bool:
         """Whether what this node owns is still its own: within the trust window of its term."""
         return self.ownership.is_trusted
+
+    def _is_time_settled(self) -> bool:
+        return self.seat is None or self.seat.keeper.is_time_settled
+
+    def doubt(self) -> None:
+        """The store was lost from sight, for a moment at least."""
+        if self.seat is not None:
+            self.seat.keeper.doubt()
 
     def standings(self) -> dict[str, str] | None:
         """What gossip holds of each incarnation; None without gossip."""

@@ -38,6 +38,8 @@ class Rescue(msgspec.Struct, frozen=True):
     in_hand: Callable[[], Sequence[str]]
     owned: Callable[[], list[str] | None] = lambda: None
     """The partitions to look into; None is all."""
+    is_time_settled: Callable[[], bool] = lambda: True
+    """Whether the end of a lease may be believed in."""
 
 
 class Sweeper:
@@ -85,6 +87,8 @@ class Sweeper:
 
     async def rescue(self) -> int:
         """Attempts whose lease has passed; how many were ended."""
+        if not self._rescue.is_time_settled():
+            return 0
         now, own, owned = self._clock.now_ms(), list(self._rescue.in_hand()), self._owned()
         rows = await self._database.near.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX, owned))
         return await self._interrupt(rows, lost=True) if rows else 0

@@ -97,9 +97,17 @@ class SqliteDatabase:
         return LinkReader(self._links.near_reader)
 
     @property
+    def term(self) -> "SqliteDatabase":
+        """There is one way in, and no term that ends."""
+        return self
+
+    @property
     def home(self) -> str:
         """The file itself: whoever had it open before is dead."""
         return ""
+
+    def when_lost(self, told: Callable[[], None]) -> None:
+        """A file is never lost and found again."""
 
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         """Run an operation and commit it."""

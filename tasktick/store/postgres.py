@@ -8,6 +8,7 @@ transaction sets a mark on a row of its writer; `was_committed` writes to that r
 holds it. The mark is there if, and only if, all the rest is.
 """
 
+import re
 from functools import cache
 from typing import Any, TypeVar
 
@@ -40,6 +41,17 @@ BEGIN_NEAR = "; ".join((_SNAPSHOT, *_TIMEOUTS, *_BY_INDEX))
 BEGIN_READ = "; ".join((_SNAPSHOT, *_TIMEOUTS, "SET LOCAL jit = off"))
 BEGIN_CHECK = _SNAPSHOT
 
+
+def begin_term(limit_ms: int) -> str:
+    """For what is of no use later."""
+    limits = (f"SET LOCAL statement_timeout = {limit_ms}", f"SET LOCAL lock_timeout = {limit_ms}")
+    return "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *_TIMEOUTS, *limits, *_BY_INDEX))
+
+
+# The server's own time in milliseconds, rounded down, read once in a statement and when it is run: `:clock` in SQL.
+CLOCK = "(SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+_CLOCK = re.compile(r"(?<![:\w]):clock\b")
+
 POOLER_ADVICE = (
     "The store is behind a pooler that does not keep prepared statements: set prepared_statements = false in [store]."
 )
@@ -58,7 +70,7 @@ class PostgresTransaction:
 
     def __init__(self, raw: PostgresConnection) -> None:
         self._raw = raw
-        self._queries = dialect()
+        self._queries = dialect(CLOCK)
 
     async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
         *before, last = self._queries[query]
@@ -81,9 +93,12 @@ class PostgresTransaction:
 
 
 @cache
-def dialect() -> dict[str, tuple[Positional, ...]]:
-    """The named statements, their parameters numbered."""
-    return {name: tuple(positional(one) for one in statements) for name, statements in load("postgres").items()}
+def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
+    """The named statements, their parameters numbered, with this for the time."""
+    return {
+        name: tuple(positional(_CLOCK.sub(lambda _: clock, one)) for one in statements)
+        for name, statements in load("postgres").items()
+    }
 
 
 def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
@@ -137,6 +152,18 @@ async def was_committed(raw: PostgresConnection, writer: str, mark: int) -> bool
     except CommitUnknown as error:
         raise StoreUnavailable(str(error)) from error
     return found == [mark]
+
+
+async def write_unmarked(raw: PostgresConnection, operation: Operation[T], begin: str) -> T:
+    """Run an operation that may be run again, whatever has become of it."""
+    try:
+        await raw.execute(begin)
+        result = await operation(PostgresTransaction(raw))
+    except BaseException as error:
+        await _undo(raw, error)
+        raise
+    await _commit(raw, result)
+    return result
 
 
 async def _commit(raw: PostgresConnection, result: Any) -> None:

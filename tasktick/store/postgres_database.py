@@ -8,6 +8,7 @@ import hashlib
 import os
 import secrets
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import IO, Any, TypeVar
@@ -15,9 +16,10 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from tasktick import logs
-from tasktick.clock import Clock
+from tasktick.clock import Clock, StoreClock
 from tasktick.errors import ConfigError, StoreError, StoreUnavailable
 from tasktick.service import Spawner
+from tasktick.store import leases
 from tasktick.store.connect import PostgresConnection, require_postgres_driver
 from tasktick.store.database import lock_file
 from tasktick.store.postgres import (
@@ -27,7 +29,14 @@ from tasktick.store.postgres import (
     known,
 )
 from tasktick.store.postgres_history import PostgresHistory
-from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink, PostgresReader, connect_patiently
+from tasktick.store.postgres_links import (
+    Gate,
+    PostgresAddress,
+    PostgresLink,
+    PostgresReader,
+    PostgresTerm,
+    connect_patiently,
+)
 from tasktick.store.postgres_migrate import migrate
 from tasktick.store.postgres_writer import PostgresWriter
 from tasktick.store.protocol import Batch, Lane, Operation
@@ -39,6 +48,7 @@ VERSION_LEAST = 140_000
 WRITERS = {Lane.FIRE: 3, Lane.CREATE: 2, Lane.UPKEEP: 1}
 NEAR_READERS = 2
 API_READERS = 4
+RENEWALS_PER_TTL = 3
 LOCK_NAME = "postgres"
 HOME_NAME = "home.id"
 
@@ -59,7 +69,9 @@ class Facts(msgspec.Struct, frozen=True):
 class PostgresDatabase:
     """Reads and writes; what `write` returns is committed."""
 
-    def __init__(self, gate: Gate, clock: Clock, home: str) -> None:
+    def __init__(self, gate: Gate, clock: Clock, home: str, ttl_ms: int) -> None:
+        self._gate = gate
+        self._term = PostgresTerm(gate, ttl_ms // RENEWALS_PER_TTL)
         self._writer = PostgresWriter(gate, clock, f"{home[:8]}-{secrets.token_hex(4)}", WRITERS)
         self._near = PostgresReader([PostgresLink(gate) for _ in range(NEAR_READERS)], BEGIN_NEAR)
         self._api = PostgresReader([PostgresLink(gate) for _ in range(API_READERS)], BEGIN_READ)
@@ -91,6 +103,15 @@ class PostgresDatabase:
         """Reads what is due: never behind a client's listing."""
         return self._near
 
+    @property
+    def term(self) -> PostgresTerm:
+        """Renews a node's term."""
+        return self._term
+
+    def when_lost(self, told: Callable[[], None]) -> None:
+        """Tell this one when a connection that writes was lost, before another is used in its place."""
+        self._gate.lost = told
+
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         """Run an operation and commit it."""
         return await self._writer.write(operation, lane)
@@ -107,6 +128,7 @@ class PostgresDatabase:
         """Write what is queued, then close; the lock goes last."""
         await self._writer.close()
         await self.history.close()
+        await self._term.close()
         await self._near.close()
         await self._api.close()
         if self._folder_lock is not None:
@@ -118,10 +140,11 @@ async def open_postgres(
     data: Path,
     *,
     spawn: Spawner,
-    clock: Clock,
+    clock: StoreClock,
     random: Random,
+    ttl_ms: int,
 ) -> PostgresDatabase:
-    """Lock the folder, look how the server is set, migrate, start the writer."""
+    """Lock the folder, look how the server is set, migrate, start the writer. The clock is told the server's time."""
     require_postgres_driver()
     folder_lock = lock_file(data / LOCK_NAME)
     gate = Gate(address, clock, random)
@@ -130,6 +153,8 @@ async def open_postgres(
         home = home_of(data, socket.gethostname())
         raw = await connect_patiently(address)
         judge_server(await facts_of(raw))
+        gate.is_known = True
+        await tell_time(raw, clock)
         done = await migrate(raw, connect=lambda: connect_patiently(address))
         await raw.execute(PostgresTransaction(raw).text("marks_forget"))
         if done:
@@ -141,9 +166,17 @@ async def open_postgres(
     finally:
         if raw is not None:
             await raw.close()
-    database = PostgresDatabase(gate, clock, home)
+    database = PostgresDatabase(gate, clock, home, ttl_ms)
     database.start(spawn, folder_lock)
+    await database.history.make_ahead(clock.now_ms())
     return database
+
+
+async def tell_time(raw: PostgresConnection, clock: StoreClock) -> None:
+    """Let the clock know what time it is there."""
+    asked_ms = clock.monotonic_ms()
+    told = await leases.time(PostgresTransaction(raw), clock.now_ms())
+    clock.learn(told, asked_ms, clock.monotonic_ms())
 
 
 def raise_as_ours(address: PostgresAddress, error: BaseException) -> None:

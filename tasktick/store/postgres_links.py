@@ -5,8 +5,9 @@ another, so that a server that comes back is not run over.
 """
 
 import asyncio
+from collections.abc import Callable
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -15,8 +16,8 @@ from tasktick import logs
 from tasktick.clock import Clock
 from tasktick.errors import StoreUnavailable
 from tasktick.store.connect import PostgresConnection, connect_postgres
-from tasktick.store.postgres import known, read_with
-from tasktick.store.protocol import Aborted, Operation
+from tasktick.store.postgres import PostgresTransaction, begin_term, known, read_with, write_unmarked
+from tasktick.store.protocol import Aborted, Batch, Lane, Operation
 
 T = TypeVar("T")
 log = logs.get("store")
@@ -74,6 +75,10 @@ class Gate:
         self._random = random
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
         self._failures = 0
+        # Told when a connection that writes is gone: what is behind the next one may be another history.
+        self.is_known = False
+        """Whether the server was found fit: then each new connection must be to such a one."""
+        self.lost: Callable[[], None] = lambda: None
         self._closed_until_ms = 0.0
         self._reason = ""
 
@@ -90,6 +95,8 @@ class Gate:
                     command_timeout_ms=COMMAND_TIMEOUT_MS,
                     keep_statements=self.address.keep_statements,
                 )
+                if self.is_known:
+                    await judge_link(raw)
             except Exception as error:
                 ours = known(error)
                 self._close(ours)
@@ -119,16 +126,35 @@ class Gate:
         await self._clock.sleep_ms(max(left_ms, 0) + self.rest_ms(failures))
 
 
+async def judge_link(raw: PostgresConnection) -> None:
+    """Refuse a server that takes no writes, or on which a commit means less than it must."""
+    facts = (await PostgresTransaction(raw).rows("server_link", LinkFacts))[0]
+    if facts.is_standby or facts.synchronous_commit == "off":
+        await raw.close(timeout=1.0)
+        what = "it is a standby, which takes no writes" if facts.is_standby else "its synchronous_commit is off"
+        raise StoreUnavailable(f"The store's server is of no use: {what}.")
+
+
+class LinkFacts(msgspec.Struct, frozen=True):
+    """What a connection must show before it is used."""
+
+    is_standby: bool
+    synchronous_commit: str
+
+
 class PostgresLink:
     """A connection, made when it is wanted and made anew when it was lost; one user at a time."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, *, watched: bool = False) -> None:
         self._gate = gate
+        self._watched = watched
         self._raw: PostgresConnection | None = None
 
     async def raw(self) -> PostgresConnection:
         """The connection."""
         if self._raw is None or self._raw.is_closed():
+            if self._raw is not None and self._watched:
+                self._gate.lost()
             self._raw = None
             self._raw = await self._gate.connect()
         return self._raw
@@ -146,6 +172,32 @@ class PostgresLink:
                 await raw.close(timeout=1.0)
             except Exception:  # noqa: BLE001 - a server that is not there cannot be told
                 raw.terminate()
+
+
+class PostgresTerm:
+    """Renewals of a term, on a connection of their own: none takes longer than it would be of use."""
+
+    def __init__(self, gate: Gate, limit_ms: int) -> None:
+        self._link = PostgresLink(gate, watched=True)
+        self._limit_ms = limit_ms
+        self._begin = begin_term(limit_ms)
+
+    async def write(self, operation: Operation[T], lane: Lane = Lane.FIRE) -> T:
+        """Run an operation that may be run again; what fails has perhaps been committed."""
+        del lane
+        try:
+            async with asyncio.timeout(self._limit_ms / 1_000):
+                return await write_unmarked(await self._link.raw(), operation, self._begin)
+        except TimeoutError as error:
+            raise StoreUnavailable(f"The store did not answer within {self._limit_ms} ms.") from error
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
+        """The same for a batch."""
+        return await self.write(lambda tx: batch.operation(tx, items))
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._link.close()
 
 
 class PostgresReader:

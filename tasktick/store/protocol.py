@@ -85,6 +85,11 @@ class Database(Reader, Writer, Protocol):
         ...
 
     @property
+    def term(self) -> Writer:
+        """Writes what a node's term depends on: nothing stands before it, and it gives up soon."""
+        ...
+
+    @property
     def home(self) -> str:
         """What this process alone has the lock of: who had it before is dead."""
         ...

@@ -8,17 +8,21 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
+import asyncpg
 import pytest
 
 from tasktick.client import cluster, core
 from tasktick.client.sync import Client
 from tests import postgres
 from tests.cli.program import DEADLINE_S, Program, end, until
-from tests.fakes.api_stub import ApiStub, Told, api_stub
+from tests.fakes.api_stub import ApiStub, Asked, Told, api_stub
 
 pytestmark = [
     pytest.mark.process,
@@ -57,10 +61,12 @@ def free_ports(count: int) -> list[int]:
 class Member:
     """One node: its folder, its process, and a client of it."""
 
-    def __init__(self, name: str, folder: Path, gossip: int, others: list[int]) -> None:
+    def __init__(
+        self, name: str, folder: Path, gossip: int, others: list[int], environment: Mapping[str, str] | None = None
+    ) -> None:
         folder.mkdir()
         self.name = name
-        self.program = Program(folder, environment=TERM)
+        self.program = Program(folder, environment={**TERM, **(environment or {})})
         seeds = [part for port in others for part in ("--join", f"127.0.0.1:{port}")]
         self._flags = ("--node", name, "--gossip", f"127.0.0.1:{gossip}", *seeds)
         self.process: subprocess.Popen[str] | None = None
@@ -149,6 +155,93 @@ def test_nodes_share_the_work_and_go_on_when_one_is_killed(
     sent = Counter((asked.headers["webhook-id"], asked.headers["tasktick-attempt"]) for asked in receiver.asked)
     assert {task for task, _ in sent} == set(ids)
     assert max(sent.values()) == 1, "an attempt was sent twice"
+
+
+@pytest.mark.parametrize("skew", ["+3600", "-3600"])
+def test_a_wrong_clock_on_one_machine_changes_nothing(skew: str, receiver: ApiStub, tmp_path: Path) -> None:
+    ports = free_ports(2)
+    right = Member("right", tmp_path / "right", ports[0], [])
+    wrong = Member("wrong", tmp_path / "wrong", ports[1], ports[:1], _set_clock(skew))
+    with postgres.own_cluster(VERSIONS[0]) as server:
+        store = asyncio.run(server.new_database())
+        try:
+            right.start(store)
+            wrong.join(right)
+            wrong.start(store)
+            wait_until(lambda: set(right.shares()) == {"right", "wrong"} == set(wrong.shares()), right.shares)
+            ids = [one for member in (right, wrong) for one in _create(member, f"{receiver.url}/hook", 60)]
+            _until_done(right, ids, receiver)
+            with wrong.client() as client:
+                nodes = client.call(cluster.show())["nodes"]
+            assert {one["state"] for one in nodes} == {"live"}
+            offset = _figure(wrong, "tasktick_store_clock_offset_ms")
+            assert abs(offset - int(skew) * 1_000) < 2_000
+            for member in (right, wrong):
+                assert not _figure(member, 'tasktick_events_total{event="partition_lost"}')
+                assert not _figure(member, 'tasktick_events_total{event="store_clock_stepped"}')
+                member.stop()
+        finally:
+            for member in (right, wrong):
+                if member.process is not None:
+                    end(member.process)
+    late = [asked.at - _due(asked) for asked in receiver.asked]
+    assert min(late) >= 0, "nothing is early"
+    assert sorted(late)[len(late) * 9 // 10] < 3
+    assert len(late) == len(ids)
+
+
+def test_a_store_that_forgets_is_gone_on_with(receiver: ApiStub, tmp_path: Path) -> None:
+    only = Member("only", tmp_path / "only", free_ports(1)[0], [])
+    with postgres.own_cluster(VERSIONS[-1]) as server:
+        store = asyncio.run(server.new_database())
+        try:
+            only.start(store)
+            ids = _create(only, f"{receiver.url}/hook", 20)
+            asyncio.run(_run(store, "UPDATE nodes SET beat = 0; UPDATE leases SET epoch = epoch - 1"))
+            wait_until(lambda: _figure(only, 'tasktick_events_total{event="history_regressed"}'), lambda: "not noticed")
+            wait_until(lambda: only.shares() == {"only": 256}, only.shares)
+            asyncio.run(
+                _run(store, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+            )
+            ids += _create(only, f"{receiver.url}/hook", 20)
+            _until_done(only, ids, receiver)
+            only.stop()
+        finally:
+            if only.process is not None:
+                end(only.process)
+    assert Counter(asked.headers["webhook-id"] for asked in receiver.asked) == Counter(ids)
+
+
+async def _run(store: str, statements: str) -> None:
+    connection = await asyncpg.connect(store)
+    await connection.execute(statements)
+    await connection.close()
+
+
+def _set_clock(by: str) -> dict[str, str]:
+    """What lets a process read another wall clock."""
+    found = find_spec("libfaketime")
+    assert found is not None, "the clock is set by libfaketime, which the dev extra brings"
+    assert found.origin is not None
+    return {
+        "LD_PRELOAD": str(Path(found.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"),
+        "FAKETIME": by,
+        # Else waits with a timeout, such as that for the interpreter's lock, end at once and spin.
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+        "DONT_FAKE_MONOTONIC": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+def _due(asked: Asked) -> float:
+    return datetime.fromisoformat(asked.headers["tasktick-scheduled-at"]).timestamp()
+
+
+def _figure(member: Member, name: str) -> float:
+    """A figure of a node's metrics; 0 if there is none."""
+    with urlopen(f"{member.program.address.read_text().strip()}/metrics") as page:
+        lines = page.read().decode().splitlines()
+    return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} ")), 0.0)
 
 
 def _without_the_vault(program: Program, store: str) -> None:

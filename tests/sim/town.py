@@ -64,6 +64,10 @@ class Wire:
     def near(self) -> "Wire":
         return self
 
+    @property
+    def term(self) -> "Wire":
+        return self
+
     async def _hop(self) -> None:
         await asyncio.sleep(self._random.random() * HOP_S)
         if self.cut:

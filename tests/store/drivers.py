@@ -5,8 +5,8 @@ A driver is an async context manager: given an empty folder it yields a store th
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tasktick.clock import SystemClock
+from tasktick.clock import StoreClock, SystemClock
+from tasktick.store import postgres as postgres_driver
 from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.database import SqliteDatabase, open_sqlite
 from tasktick.store.migrate import migrate
@@ -49,6 +50,17 @@ async def sqlite(folder: Path) -> AsyncIterator[SqliteDatabase]:
         await database.close()
 
 
+@contextmanager
+def clock_of_the_caller() -> Iterator[None]:
+    """Statements go by the time that they are given, as they do on SQLite."""
+    real = postgres_driver.CLOCK
+    postgres_driver.CLOCK = ":now"
+    try:
+        yield
+    finally:
+        postgres_driver.CLOCK = real
+
+
 @asynccontextmanager
 async def on_server(version: str, folder: Path) -> AsyncIterator[PostgresDatabase]:
     """A schema of its own on the session's cluster."""
@@ -57,9 +69,17 @@ async def on_server(version: str, folder: Path) -> AsyncIterator[PostgresDatabas
 
 
 @asynccontextmanager
-async def opened(address: PostgresAddress, folder: Path) -> AsyncIterator[PostgresDatabase]:
-    """A PostgreSQL store as the daemon opens it."""
-    database = await open_postgres(address, folder, spawn=spawn, clock=SystemClock(), random=Random(7))
+async def opened(
+    address: PostgresAddress, folder: Path, clock: StoreClock | None = None, ttl_ms: int = 10_000
+) -> AsyncIterator[PostgresDatabase]:
+    """A PostgreSQL store as the daemon opens it; without a clock to be told the server's time, the caller's counts."""
+    if clock is None:
+        clock = StoreClock(SystemClock())
+        with clock_of_the_caller():
+            async with opened(address, folder, clock, ttl_ms) as database:
+                yield database
+        return
+    database = await open_postgres(address, folder, spawn=spawn, clock=clock, random=Random(7), ttl_ms=ttl_ms)
     try:
         yield database
     finally:
@@ -131,6 +151,10 @@ class InlineDatabase:
 
     @property
     def near(self) -> "InlineDatabase":
+        return self
+
+    @property
+    def term(self) -> "InlineDatabase":
         return self
 
     @property

@@ -13,6 +13,12 @@ SELECT json_agg(facts) FROM (
         pg_is_in_recovery() AS is_standby
 ) AS facts;
 
+-- What is asked of every connection before it is used.
+-- name: server_link
+SELECT json_build_array(json_build_object(
+    'is_standby', pg_is_in_recovery(), 'synchronous_commit', current_setting('synchronous_commit')
+));
+
 -- Who migrates holds this until it is done; another tries again.
 -- name: server_migration_lock
 SELECT json_build_array(pg_try_advisory_xact_lock(1952544620, hashtext(current_schema())));
