@@ -20,6 +20,7 @@ import msgspec
 
 from tasktick.errors import StoreBroken, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from tasktick.store.connect import Fault, PostgresConnection, fault_of
+from tasktick.store.postgres_copy import copy_in, copy_of
 from tasktick.store.protocol import Aborted, Operation
 from tasktick.store.queries import Positional, load, positional
 
@@ -91,6 +92,9 @@ class PostgresTransaction:
         return msgspec.json.decode(cell, type=list[kind], strict=False)  # type: ignore[valid-type] # a type in a value
 
     async def run(self, query: str, /, **parameters: Any) -> int:
+        copy = copy_of(query, parameters)
+        if copy is not None:
+            return await copy_in(self._raw, copy, parameters["rows"])
         status = ""
         if self._last_words is not None and query in _WITH_COMMIT:
             self._last_words += [written_out(one, parameters) for one in self._queries[query]]

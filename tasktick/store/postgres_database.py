@@ -172,6 +172,7 @@ async def open_postgres(
             await raw.close()
     database = PostgresDatabase(gate, clock, home, ttl_ms)
     database.start(spawn, held)
+    await database.history.make_ahead(clock.now_ms())
     return database
 
 

@@ -67,7 +67,7 @@ class PostgresHistory:
         if self._looked_ahead_at is None or abs(now - self._looked_ahead_at) >= HOUR_MS:
             self._looked_ahead_at = now
             self.restart()
-            await self.make_days([day_of(now) + n * DAY_MS for n in range(DAYS_AHEAD + 1)])
+            await self.make_ahead(now)
         more = await self.move(now - MOVE_AFTER_MS)
         gone = await self._writer.write(lambda tx: let_go(tx, before), Lane.UPKEEP)
         await self.drop_leftovers()
@@ -76,6 +76,10 @@ class PostgresHistory:
     def restart(self) -> None:
         """Look from the beginning again: what stayed may go by now."""
         self._place = Place()
+
+    async def make_ahead(self, now: int) -> None:
+        """Make the tables of the days to come."""
+        await self.make_days([day_of(now) + n * DAY_MS for n in range(DAYS_AHEAD + 1)])
 
     async def make_days(self, days: list[int]) -> None:
         """Make the tables of these days. Failing is no fault: what belongs there stays where it is."""
