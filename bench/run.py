@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import boot, create, fire, lateness, move, postgres
+from bench import boot, create, fire, lateness, move, postgres, postgres_claim, postgres_import
 from bench.figures import Figure, as_record, table
 from tasktick import __version__
 from tasktick.store.connect import SQLITE_VERSION_TEXT
@@ -28,6 +28,8 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "lateness": ("lateness: from the due instant to the receiver", lateness.measure),
     "create": ("create: tasks accepted, durable each", create.measure),
     "postgres": ("postgres: the same beside SQLite", postgres.measure),
+    "postgres-claim": ("postgres-claim: beside what has finished, and under an open snapshot", postgres_claim.measure),
+    "postgres-import": ("postgres-import: new tasks as JSON, as arrays, by COPY", postgres_import.measure),
     "boot": ("boot: with tasks pending", boot.measure),
     "move": ("move: a store to PostgreSQL and back", move.measure),
 }

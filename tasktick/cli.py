@@ -281,9 +281,9 @@ def migrate(
         click.get_current_context().exit(FAILED)
 
 
-@cli.group(cls=LazyGroup, lazy={"move": "tasktick.ctl.store_move:command"})
+@cli.group(cls=LazyGroup, lazy={"archive": "tasktick.cli_archive:command", "move": "tasktick.ctl.store_move:command"})
 def store() -> None:
-    """Look into a store, or move it to another place."""
+    """Look into a store, write out what has finished, or move it to another place."""
 
 
 @store.command("check")

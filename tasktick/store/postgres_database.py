@@ -169,6 +169,7 @@ async def open_postgres(
             await raw.close()
     database = PostgresDatabase(gate, clock, home, ttl_ms)
     database.start(spawn, folder_lock)
+    await database.history.make_ahead(clock.now_ms())
     return database
 
 
