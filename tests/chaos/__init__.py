@@ -3,8 +3,9 @@
 A suite drives a real daemon over real sockets on a real disk, and breaks it: `kill` with SIGKILL at random
 moments and on labelled crash points, `ledger` around the fires of schedules, with outages and with clocks
 that are set, `powercut` by taking the disk as it was at a random moment, `controls` with bugs planted on
-purpose, there, in simulated rings and on a real PostgreSQL. While it runs, every call of a client, every hit at a receiver, every fault and every start of a
-process is appended to a history (`history`); at the end the tables join it, read by SQL and through the API.
+purpose, there, in simulated rings (`tests.sim`) and on a real PostgreSQL. While it runs, every call of a client,
+every hit at a receiver, every fault and every start of a process is appended to a history (`history`); at the end
+the tables join it, read by SQL and through the API.
 The checker (`checker`; of schedules `ledger`) is a pure function from such a history to a verdict. It is not
 told what happened, it reads it; and it must catch every planted bug, else nothing it says is worth anything.
 
