@@ -3,7 +3,7 @@
 A suite drives a real daemon over real sockets on a real disk, and breaks it: `kill` with SIGKILL at random
 moments and on labelled crash points, `ledger` around the fires of schedules, with outages and with clocks
 that are set, `powercut` by taking the disk as it was at a random moment, `controls` with bugs planted on
-purpose. Of rings of several daemons on one PostgreSQL: `ring` kills, restarts and adds nodes, `zombie` holds
+purpose, there, in simulated rings (`tests.sim`) and on a real PostgreSQL. Of rings of several daemons on one PostgreSQL: `ring` kills, restarts and adds nodes, `zombie` holds
 them and lets them go on, `rolling` restarts them in order, `postgres` breaks their server, `partition` cuts the
 networks between them, the database and the receivers, `failover` takes the primary of a pair of databases away.
 While it runs, every call of a client, every hit at a receiver, every fault and every start of a
