@@ -118,14 +118,15 @@ class Seat:
         services.run_loop(self.gossip)
         services.on_stop("gossip_leave", self.gossip.leave)
 
-    def _alive(self) -> list[str]:
-        return [] if self.gossip is None else [member.node.incarnation for member in self.gossip.alive()]
+    def _alive(self) -> dict[str, str]:
+        """What gossip calls each member, by what the store calls it."""
+        return {} if self.gossip is None else {one.node.owner: one.node.incarnation for one in self.gossip.alive()}
 
     def standings(self) -> dict[str, str] | None:
         """What gossip holds of each incarnation, this one too; None without gossip."""
         if self.gossip is None:
             return None
-        return {one.node.incarnation: one.standing.name.lower() for one in self.gossip.membership.members}
+        return {one.node.owner: one.standing.name.lower() for one in self.gossip.membership.members}
 
     # ------------------------------------------------------------------------------- hints that go out
 
@@ -151,7 +152,7 @@ class Seat:
     def _hint(self, incarnation: str | None, nudge: Nudge) -> None:
         if self.gossip is not None and incarnation not in {None, self._ownership.incarnation}:
             assert incarnation is not None
-            self.gossip.nudge(incarnation, nudge)
+            self.gossip.nudge(self._alive().get(incarnation, incarnation), nudge)
 
     # ------------------------------------------------------------------------------- what the keeper tells
 
@@ -169,7 +170,10 @@ class Seat:
 
     def forgotten(self) -> str:
         """The store has forgotten this incarnation; the one to go on as."""
-        return self._hears.forgotten()
+        incarnation = self._hears.forgotten()
+        if self.gossip is not None:
+            self.gossip.update(term=incarnation)
+        return incarnation
 
     # ------------------------------------------------------------------------------- what gossip tells
 

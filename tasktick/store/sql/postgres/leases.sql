@@ -35,9 +35,10 @@ UPDATE nodes SET dead_at = :clock::bigint WHERE incarnation = :incarnation::text
 -- name: nodes_forget
 DELETE FROM nodes WHERE (dead_at < :before::bigint OR expires_at < :before::bigint)
     AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.state = 4 AND t.incarnation = nodes.incarnation)
-    AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation);
+    AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation)
+    AND NOT EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = nodes.name);
 
--- Those that live, and those that still stand in a lease.
+-- Those that live, those that still stand in a lease, and the last start of each that is drained.
 -- name: nodes_read
 SELECT json_agg(json_build_object(
     'incarnation', n.incarnation, 'name', n.name, 'expires_at', coalesce(n.expires_at, 4611686018427387904),
@@ -47,7 +48,11 @@ SELECT json_agg(json_build_object(
 ))
 FROM nodes AS n
 WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :clock::bigint))
-    OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation);
+    OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation)
+    OR n.incarnation IN (
+        SELECT DISTINCT ON (name) incarnation FROM nodes WHERE name IN (SELECT name FROM drained_nodes)
+        ORDER BY name, started_at DESC
+    );
 
 -- name: node_drain
 INSERT INTO drained_nodes (name, since) VALUES (:name::text, :clock::bigint) ON CONFLICT (name) DO NOTHING;
@@ -90,6 +95,11 @@ WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:par
 UPDATE leases SET wanted_by = NULL
 WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
     AND wanted_by = :incarnation::text;
+
+-- Ours, or that of one who has let it pass. The row is held until the commit.
+-- name: singleton_take
+UPDATE singletons SET incarnation = :incarnation::text, expires_at = :clock::bigint + :held_ms::bigint
+WHERE name = :name::text AND (incarnation = :incarnation::text OR expires_at <= :clock::bigint);
 
 -- name: leases_read
 SELECT json_agg(

@@ -31,9 +31,10 @@ UPDATE nodes SET dead_at = :now WHERE incarnation = :incarnation AND dead_at IS 
 -- name: nodes_forget
 DELETE FROM nodes WHERE (dead_at < :before OR expires_at < :before)
     AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.state = 4 AND t.incarnation = nodes.incarnation)
-    AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation);
+    AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation)
+    AND NOT EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = nodes.name);
 
--- Those that live, and those that still stand in a lease.
+-- Those that live, those that still stand in a lease, and the last start of each that is drained.
 -- name: nodes_read
 SELECT json_group_array(json_object(
     'incarnation', n.incarnation, 'name', n.name, 'expires_at', coalesce(n.expires_at, 4611686018427387904),
@@ -43,7 +44,13 @@ SELECT json_group_array(json_object(
 ))
 FROM nodes AS n
 WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now))
-    OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation);
+    OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation)
+    OR n.incarnation IN (
+        SELECT incarnation FROM (
+            SELECT incarnation, max(started_at) FROM nodes
+            WHERE name IN (SELECT name FROM drained_nodes) GROUP BY name
+        )
+    );
 
 -- name: node_drain
 INSERT INTO drained_nodes (name, since) VALUES (:name, :now) ON CONFLICT (name) DO NOTHING;
@@ -79,6 +86,11 @@ WHERE partition_id IN (SELECT value FROM json_each(:partitions));
 -- name: leases_withdraw
 UPDATE leases SET wanted_by = NULL
 WHERE partition_id IN (SELECT value FROM json_each(:partitions)) AND wanted_by = :incarnation;
+
+-- Ours, or that of one who has let it pass.
+-- name: singleton_take
+UPDATE singletons SET incarnation = :incarnation, expires_at = :now + :held_ms
+WHERE name = :name AND (incarnation = :incarnation OR expires_at <= :now);
 
 -- name: leases_read
 SELECT json_group_array(json_object(
