@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import arrays, boot, create, fire, guard, lateness, nodes, postgres
+from bench import arrays, boot, create, fire, guard, lateness, nodes, postgres, postgres_claim, postgres_import
 from bench.figures import Figure, as_record, table
 from tasktick import __version__
 from tasktick.store.connect import SQLITE_VERSION_TEXT
@@ -31,6 +31,8 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "guard": ("guard: what keeps a partition from being taken under a claim", guard.measure),
     "arrays": ("arrays: how a hot batch travels to a PostgreSQL", arrays.measure),
     "nodes": ("nodes: one, two and three on one database", nodes.measure),
+    "postgres-claim": ("postgres-claim: beside what has finished, and under an open snapshot", postgres_claim.measure),
+    "postgres-import": ("postgres-import: new tasks as JSON, as arrays, by COPY", postgres_import.measure),
     "boot": ("boot: with tasks pending", boot.measure),
 }
 

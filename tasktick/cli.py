@@ -281,9 +281,9 @@ def migrate(
         click.get_current_context().exit(FAILED)
 
 
-@cli.group()
+@cli.group(cls=LazyGroup, lazy={"archive": "tasktick.cli_archive:command"})
 def store() -> None:
-    """Look into a store."""
+    """Look into a store, and write out what has finished."""
 
 
 @store.command("check")

@@ -159,7 +159,7 @@ class Node:
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
         self.sweeper = Sweeper(clock, database, self.intake, metrics, self._rescue(), config.scheduler.sweep_every_ms)
-        self.retention = Retention(clock, self._alone(RETENTION), config.store)
+        self.retention = Retention(clock, self._alone(RETENTION), database.tidy, config.store)
         self.materialiser = Materialiser(
             clock,
             database,

@@ -59,12 +59,12 @@ class Migration(msgspec.Struct, frozen=True):
     name: str
     text: str
     min_reader: int
-    down: str = ""
+    down: str | None = None
 
     @property
     def losses(self) -> list[Loss]:
         """What the way back may lose."""
-        return [Loss(what, query) for what, query in _LOSES.findall(self.down)]
+        return [Loss(what, query) for what, query in _LOSES.findall(self.down or "")]
 
     @property
     def checksum(self) -> str:
@@ -92,7 +92,8 @@ def available(dialect: str = "sqlite") -> list[Migration]:
             if reader is None:
                 raise ValueError(f"migration {file.name} does not say `-- min_reader: N`")
             down = folder / _DOWN.format(file.name.removesuffix(".sql"))
-            found.append(Migration(int(match[1]), match[2], text, int(reader[1]), down.read_text()))
+            way_back = down.read_text() if down.is_file() else None
+            found.append(Migration(int(match[1]), match[2], text, int(reader[1]), way_back))
     return sorted(found, key=lambda one: one.version)
 
 

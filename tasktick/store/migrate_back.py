@@ -21,7 +21,11 @@ def to_undo(ours: list[Migration], theirs: list[Applied], to: int) -> list[Migra
             f"Migration {unknown[0]:04} of this store was made by a later program, which alone knows the way back: "
             "use that one."
         )
-    return [known[version] for version in wanted]
+    undone = [known[version] for version in wanted]
+    for one in undone:
+        if one.down is None:
+            raise StoreError(f"There is no way back from migration {one.version:04} ({one.name}).")
+    return undone
 
 
 def check_version(ours: list[Migration], to: int) -> None:
@@ -49,7 +53,7 @@ def migrate_back(raw: RawConnection, to: int, *, lose_data: bool) -> list[Migrat
             losses = [loss for one in undone for loss in one.losses]
             refuse_losses([(loss, raw.execute(loss.query).fetchone()[0]) for loss in losses], to)
         for migration in undone:
-            for statement in statements(migration.down):
+            for statement in statements(migration.down or ""):
                 raw.execute(statement)
             raw.execute("DELETE FROM schema_history WHERE version = ?", (migration.version,))
         raw.execute("COMMIT")

@@ -16,6 +16,7 @@ import msgspec
 
 from tasktick.errors import StoreBroken, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from tasktick.store.connect import Fault, PostgresConnection, fault_of
+from tasktick.store.postgres_copy import copy_in, copy_of
 from tasktick.store.protocol import Aborted, Operation
 from tasktick.store.queries import Positional, load, positional
 
@@ -82,6 +83,9 @@ class PostgresTransaction:
         return msgspec.json.decode(cell, type=list[kind], strict=False)  # type: ignore[valid-type] # a type in a value
 
     async def run(self, query: str, /, **parameters: Any) -> int:
+        copy = copy_of(query, parameters)
+        if copy is not None:
+            return await copy_in(self._raw, copy, parameters["rows"])
         status = ""
         for statement in self._queries[query]:
             status = await self._raw.execute(statement.text, *bound(statement, parameters))

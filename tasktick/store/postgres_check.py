@@ -4,12 +4,15 @@ What it should be is built beside it, in a schema of a transaction that is rolle
 nothing of the store is written.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import date
+from pathlib import Path
 
 import msgspec
 
 from tasktick.errors import StoreError
+from tasktick.store import archiving
 from tasktick.store.check import (
     NOT_COMPARED,
     Check,
@@ -125,3 +128,18 @@ async def version(address: PostgresAddress) -> int:
     """At which version a store is."""
     async with _connected(address) as raw:
         return max((one.version for one in await applied(raw)), default=0)
+
+
+async def archived(
+    address: PostgresAddress, before: date, out: Path, *, drop: bool, told: Callable[[archiving.Done], None]
+) -> list[archiving.Done]:
+    """Write out what ended before a day, whether nodes run meanwhile or not."""
+    folder = archiving.folder_of(out, address.shown)
+    try:
+        async with _connected(address) as raw:
+            if pending(available(DIALECT), await applied(raw)):
+                raise StoreError("This store is of an older version. Run `tasktick migrate` first.")
+            return await archiving.archive(archiving.ServerAccess(raw), folder, before, drop=drop, told=told)
+    except Exception as error:
+        raise_as_ours(address, error)
+        raise

@@ -13,12 +13,13 @@ import msgspec
 
 from tasktick import logs
 from tasktick.errors import StoreError
-from tasktick.store.connect import fault_of
+from tasktick.model.ids import partition_of
+from tasktick.store.connect import PostgresConnection, fault_of
 from tasktick.store.counts import Deltas
 from tasktick.store.postgres import PostgresTransaction
 from tasktick.store.postgres_links import PostgresLink
 from tasktick.store.protocol import Lane, Transaction, Writer, only
-from tasktick.store.rows import Count
+from tasktick.store.rows import Count, Ended
 
 log = logs.get("store")
 
@@ -66,7 +67,7 @@ class PostgresHistory:
         if self._looked_ahead_at is None or abs(now - self._looked_ahead_at) >= HOUR_MS:
             self._looked_ahead_at = now
             self.restart()
-            await self.make_days([day_of(now) + n * DAY_MS for n in range(DAYS_AHEAD + 1)])
+            await self.make_ahead(now)
         more = await self.move(now - MOVE_AFTER_MS)
         gone = await self._writer.write(lambda tx: let_go(tx, before), Lane.UPKEEP)
         await self.drop_leftovers()
@@ -75,6 +76,10 @@ class PostgresHistory:
     def restart(self) -> None:
         """Look from the beginning again: what stayed may go by now."""
         self._place = Place()
+
+    async def make_ahead(self, now: int) -> None:
+        """Make the tables of the days to come."""
+        await self.make_days([day_of(now) + n * DAY_MS for n in range(DAYS_AHEAD + 1)])
 
     async def make_days(self, days: list[int]) -> None:
         """Make the tables of these days. Failing is no fault: what belongs there stays where it is."""
@@ -102,19 +107,12 @@ class PostgresHistory:
 
     async def drop_leftovers(self) -> None:
         """Detach and drop the tables of days that are gone; who is in the way is not waited for for long."""
-        for _ in range(LEFTOVERS_AT_ONCE):
-            try:
-                tx = PostgresTransaction(await self._link.raw())
-                text = only(await tx.rows("history_leftover", str))
-                if text is None:
-                    await tx.run("history_days_forget")
-                    return
-                await (await self._link.raw()).execute(text)
-            except Exception as error:
-                if not isinstance(error, StoreError) and fault_of(error) is None:
-                    raise
-                log.info("history_table_stays", error=str(error) or type(error).__name__)
-                return
+        try:
+            await drop_leftovers(await self._link.raw(), LEFTOVERS_AT_ONCE)
+        except Exception as error:
+            if not isinstance(error, StoreError) and fault_of(error) is None:
+                raise
+            log.info("history_table_stays", error=str(error) or type(error).__name__)
 
     async def close(self) -> None:
         """End its connection."""
@@ -141,12 +139,54 @@ async def move(tx: Transaction, before: int, place: Place, limit: int = ROWS_MAX
 async def let_go(tx: Transaction, before: int) -> int | None:
     """The oldest day is gone, if it was over by then, and the counts say so; which one."""
     day = only(await tx.rows("history_oldest_day", int, before=before))
-    if day is None:
-        return None
+    if day is not None:
+        await _goes(tx, day, await _counted(tx, day))
+    return day
+
+
+async def drop_day(tx: Transaction, day: int, tasks: int) -> bool:
+    """A day is gone, if it holds so many tasks or is gone already. No older one may be left."""
+    if not await tx.rows("history_day_oldest", int, from_at=day):
+        if day in await days_of(tx, day + DAY_MS):
+            raise StoreError("An older day of history is still there: days go in order. Run the command again.")
+        return True
+    counted = await _counted(tx, day)
+    if sum(one.tasks for one in counted) != tasks:
+        return False
+    await _goes(tx, day, counted)
+    return True
+
+
+async def _counted(tx: Transaction, day: int) -> list[Count]:
+    return await tx.rows("history_counted", Count, from_at=day)
+
+
+async def _goes(tx: Transaction, day: int, counted: list[Count]) -> None:
     deltas = Deltas()
-    for one in await tx.rows("history_counted", Count, from_at=day):
+    for one in counted:
         deltas.forgotten(one.tenant, one.state, one.tasks)
     await tx.run("history_day_goes", from_at=day)
     await deltas.write(tx)
     log.info("history_day_gone", from_at=day)
-    return day
+
+
+async def days_of(tx: Transaction, before: int) -> list[int]:
+    """The days of history that are over by then."""
+    return await tx.rows("history_days", int, before=before)
+
+
+async def history_page(tx: Transaction, from_at: int, last: Ended | None) -> list[Ended]:
+    """Tasks of a day of history, in the order of their key."""
+    after = {"after": -1, "after_id": ""} if last is None else {"after": partition_of(last.id), "after_id": last.id}
+    return await tx.rows("history_page", Ended, from_at=from_at, until=from_at + DAY_MS, limit=ROWS_MAX, **after)
+
+
+async def drop_leftovers(raw: PostgresConnection, at_once: int = 10_000) -> None:
+    """Detach and drop, one after another, the tables of days that are gone."""
+    tx = PostgresTransaction(raw)
+    for _ in range(at_once):
+        text = only(await tx.rows("history_leftover", str))
+        if text is None:
+            await tx.run("history_days_forget")
+            return
+        await raw.execute(text)

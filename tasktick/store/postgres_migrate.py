@@ -64,7 +64,7 @@ async def migrate_back(
         if not lose_data:
             refuse_losses([await _counted(raw, loss) for one in undone for loss in one.losses], to)
         for migration in undone:
-            await _take(raw, migration, migration.down, whole=False)
+            await _take(raw, migration, migration.down or "", whole=False)
         return undone
     finally:
         if guard is not None:

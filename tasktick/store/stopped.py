@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from tasktick.errors import ConfigError, StoreError
-from tasktick.store import check, migrate, migrate_back, postgres_check
+from tasktick.store import archiving, check, migrate, migrate_back, postgres_check
 from tasktick.store.connect import DatabaseError, raw_connection
 from tasktick.store.database import advice_on, flag_of, lock_file, may_write, require_file
 from tasktick.store.opening import Place
@@ -61,6 +63,31 @@ def steps(place: Place, *, only_check: bool) -> list[migrate.Migration]:
     if not isinstance(place, Path):
         return asyncio.run(postgres_check.steps(place, only_check=only_check))
     return _asked_of_file(place, lambda: _file_steps(place, only_check=only_check))
+
+
+def archived(
+    place: Place, before: date, out: Path, *, drop: bool, told: Callable[[archiving.Done], None]
+) -> list[archiving.Done]:
+    """Write out what ended before a day; what is dropped from a file needs its daemon to have stopped."""
+    if isinstance(place, Path):
+        return _asked_of_file(place, lambda: _file_archived(place, before, out, drop=drop, told=told))
+    return asyncio.run(postgres_check.archived(place, before, out, drop=drop, told=told))
+
+
+def _file_archived(
+    path: Path, before: date, out: Path, *, drop: bool, told: Callable[[archiving.Done], None]
+) -> list[archiving.Done]:
+    require_file(path)
+    folder = archiving.folder_of(out, str(path.resolve()))
+    with lock_file(path) if drop else nullcontext():
+        raw = raw_connection(path, WRITER_PRAGMAS if drop else READER_PRAGMAS, read_only=not drop)
+        try:
+            if migrate.pending(migrate.available(), migrate.applied(raw)):
+                raise StoreError("This store is of an older version. Run `tasktick migrate` first.")
+            access = archiving.FileAccess(raw)
+            return asyncio.run(archiving.archive(access, folder, before, drop=drop, told=told))
+        finally:
+            raw.close()
 
 
 def _asked_of_file(place: Path, work: Callable[[], T]) -> T:

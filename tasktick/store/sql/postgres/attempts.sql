@@ -38,3 +38,16 @@ CROSS JOIN LATERAL (
 SELECT json_build_array(count(*)) FROM all_attempts
 WHERE partition_id = partition_of(:task_id::text::uuid) AND task_id = :task_id::text::uuid
     AND ended_at >= id_at(:task_id::text::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one);
+
+-- name: attempts_of_tasks
+SELECT json_agg(json_build_object(
+    'response_body', a.response_body,
+    -- include: attempt
+) ORDER BY a.task_id, a.attempt)
+FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM all_attempts
+    WHERE partition_id = partition_of(wanted.id::uuid) AND task_id = wanted.id::uuid
+        AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+    OFFSET 0
+) AS a;

@@ -175,3 +175,24 @@ WHERE d.gone AND NOT EXISTS (
         'finished_attempts' || to_char(to_timestamp(d.from_at / 1000) AT TIME ZONE 'UTC', '"_"YYYYMMDD')
     )
 );
+
+-- Days of history that are over by then.
+-- name: history_days
+SELECT json_agg(from_at ORDER BY from_at) FROM history_days WHERE NOT gone AND from_at + 86400000 <= :before::bigint;
+
+-- A day, held until the commit, if it is the oldest that is not gone.
+-- name: history_day_oldest
+SELECT json_agg(from_at) FROM (
+    SELECT from_at FROM history_days
+    WHERE NOT gone AND from_at = :from_at::bigint
+        AND NOT EXISTS (SELECT 1 FROM history_days AS older WHERE NOT older.gone AND older.from_at < :from_at::bigint)
+    FOR UPDATE
+) AS day;
+
+-- name: history_page
+SELECT json_agg(json_build_array(ended_at, hex_of(id), tenant, true) ORDER BY partition_id, id) FROM (
+    SELECT ended_at, partition_id, id, tenant FROM finished_tasks
+    WHERE ended_at >= :from_at::bigint AND ended_at < :until::bigint
+        AND (partition_id, id) > (:after::smallint, edge_of(:after_id::text))
+    ORDER BY partition_id, id LIMIT :limit::bigint
+) AS page;

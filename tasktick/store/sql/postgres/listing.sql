@@ -1,6 +1,7 @@
 -- What clients see of tasks: the slim row, its details, its payload and its last attempt, joined; in the hot tables or
 -- in history. A task ends no sooner than its id was made, and what has not moved ends last of all: so the days that
--- can hold a row are few, and known before any of them is looked into.
+-- can hold a row are few, and known before any of them is looked into. `OFFSET 0` keeps a look-up what it is: one by
+-- its key for each row before it, whatever the statistics of a day that has only begun make the planner believe.
 
 -- A body that is not wanted is cut out by name, so that the rest stays as it was written.
 -- name: task_views
@@ -32,15 +33,25 @@ SELECT json_agg(json_build_object(
     ) END
 ))
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN all_tasks AS t
-    ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
-    AND t.ended_at >= id_at(wanted.id::uuid) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
-JOIN all_details AS d ON d.partition_id = t.partition_id AND d.id = t.id AND d.ended_at = t.ended_at
-JOIN all_payloads AS p
-    ON p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
-    AND p.version = t.payload_version
-    AND p.ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
-WHERE t.tenant = :tenant::text;
+CROSS JOIN LATERAL (
+    SELECT * FROM all_tasks
+    WHERE partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
+        AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+        AND tenant = :tenant::text
+    OFFSET 0
+) AS t
+CROSS JOIN LATERAL (
+    SELECT * FROM all_details
+    WHERE partition_id = t.partition_id AND id = t.id AND ended_at = t.ended_at
+    OFFSET 0
+) AS d
+CROSS JOIN LATERAL (
+    SELECT payload FROM all_payloads
+    WHERE partition_id = partition_of(coalesce(t.template_id, t.id)) AND task_id = coalesce(t.template_id, t.id)
+        AND version = t.payload_version
+        AND ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
+    OFFSET 0
+) AS p;
 
 -- fragment: where_it_may_be
         -- Who asks for unfinished ones alone needs no history.
@@ -94,31 +105,45 @@ WHERE t.tenant = :tenant::text;
 -- name: task_ids_newest_first
 SELECT json_agg(hex_of(id) ORDER BY id DESC) FROM (
     SELECT d.id FROM all_details AS d
-    JOIN all_tasks AS t ON t.partition_id = partition_of(d.id) AND t.id = d.id AND t.ended_at = d.ended_at
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM all_tasks AS t
+        WHERE t.partition_id = partition_of(d.id) AND t.id = d.id AND t.ended_at = d.ended_at
+        -- include: task_filter
+        OFFSET 0
+    ) AS matching
     WHERE d.tenant = :tenant::text AND d.id < edge_of(:beyond::text)
     -- include: where_it_may_be
-    -- include: task_filter
     ORDER BY d.id DESC LIMIT :limit::bigint
 ) AS page;
 
 -- name: task_ids_oldest_first
 SELECT json_agg(hex_of(id) ORDER BY id) FROM (
     SELECT d.id FROM all_details AS d
-    JOIN all_tasks AS t ON t.partition_id = partition_of(d.id) AND t.id = d.id AND t.ended_at = d.ended_at
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM all_tasks AS t
+        WHERE t.partition_id = partition_of(d.id) AND t.id = d.id AND t.ended_at = d.ended_at
+        -- include: task_filter
+        OFFSET 0
+    ) AS matching
     WHERE d.tenant = :tenant::text AND d.id > edge_of(:beyond::text) AND d.ended_at >= id_at(edge_of(:beyond::text))
     -- include: where_it_may_be
-    -- include: task_filter
     ORDER BY d.id LIMIT :limit::bigint
 ) AS page;
 
 -- name: task_ids_matching
 SELECT json_agg(hex_of(d.id) ORDER BY d.id DESC)
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN all_details AS d
-    ON d.partition_id = partition_of(wanted.id::uuid) AND d.id = wanted.id::uuid
-    AND d.ended_at >= id_at(wanted.id::uuid)
-JOIN all_tasks AS t ON t.partition_id = d.partition_id AND t.id = d.id AND t.ended_at = d.ended_at
-WHERE d.tenant = :tenant::text
+CROSS JOIN LATERAL (
+    SELECT * FROM all_details AS d
+    WHERE d.partition_id = partition_of(wanted.id::uuid) AND d.id = wanted.id::uuid
+        AND d.ended_at >= id_at(wanted.id::uuid) AND d.tenant = :tenant::text
     -- include: where_it_may_be
+    OFFSET 0
+) AS d
+CROSS JOIN LATERAL (
+    SELECT 1 FROM all_tasks AS t
+    WHERE t.partition_id = d.partition_id AND t.id = d.id AND t.ended_at = d.ended_at
     -- include: task_filter
+    OFFSET 0
+) AS matching
 ;

@@ -261,9 +261,12 @@ FROM (
         AND (:from_at::bigint IS NULL OR coalesce(until_at, nominal_at) >= :from_at::bigint)
         AND (:to_at::bigint IS NULL OR nominal_at < :to_at::bigint)
     ORDER BY nominal_at DESC LIMIT :limit::bigint
-) AS f LEFT JOIN all_tasks AS t
-    ON t.partition_id = partition_of(f.task_id) AND t.id = f.task_id
-    AND t.ended_at >= id_at(f.task_id) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one);
+) AS f LEFT JOIN LATERAL (
+    SELECT * FROM all_tasks
+    WHERE partition_id = partition_of(f.task_id) AND id = f.task_id
+        AND ended_at >= id_at(f.task_id) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+    OFFSET 0
+) AS t ON true;
 
 -- name: ledger_purge
 DELETE FROM fires WHERE (partition_id, schedule_id, nominal_at) IN (
