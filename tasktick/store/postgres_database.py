@@ -127,8 +127,8 @@ class PostgresDatabase:
     async def close(self) -> None:
         """Write what is queued, then close; the lock goes last."""
         await self._writer.close()
-        await self._term.close()
         await self.history.close()
+        await self._term.close()
         await self._near.close()
         await self._api.close()
         if self._folder_lock is not None:
