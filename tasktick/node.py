@@ -55,6 +55,8 @@ HOST_SLOTS_MIN = 128
 
 # What cannot be written by then (a full disk) is taken up as interrupted by the next start.
 FLUSH_MS = 10_000
+# A store that is away keeps nobody from stopping: what could not be given back ends with its term.
+HAND_OVER_MS = 10_000
 
 
 def host_slots_min(config: Config) -> int:
@@ -256,7 +258,7 @@ class Node:
         services.run_loop(self.deadlines)
         services.run_loop(self.dispatcher)
         services.on_stop("drain", self.dispatcher.drain)
-        services.on_stop("hand_over", self._hand_over)
+        services.on_stop("hand_over", self._hand_over, HAND_OVER_MS)
         services.run_loop(self.loader)
         await services.until(self.loader.loaded)
         services.run_loop(self.ticker)
