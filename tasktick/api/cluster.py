@@ -34,11 +34,13 @@ async def get(call: Call) -> Reply:
 
 async def rebalance(call: Call) -> Reply:
     """POST /v1/cluster/rebalance: let every node look now at what it should own, rather than at its next renewal."""
-    nothing_said(call)
-    no_query(call)
-    view = await call.ports.database.read(lambda tx: leases.view(tx, call.now))
-    call.ports.rebalance()
-    return answer(GOING_ON if _on_their_way(view) else OK, _shown(call, view))
+
+    async def operation(tx: Transaction) -> tuple[str, StoredAnswer]:
+        view = await leases.view(tx, call.now)
+        status = GOING_ON if _on_their_way(view) else OK
+        return "", StoredAnswer(status, encode(_shown(call, view)).decode(), {})
+
+    return await _moved(call, operation)
 
 
 async def drain(call: Call) -> Reply:

@@ -107,3 +107,12 @@ async def test_the_same_drain_again_is_told_the_same(ring: Served) -> None:
     again = await ring.ask("POST", "/v1/cluster/nodes/a/drain", headers=headers)
     assert (first.raw, first.status) == (again.raw, again.status)
     assert again.headers["Idempotency-Replayed"] == "true"
+
+
+async def test_a_rebalance_under_a_key_is_answered_once(ring: Served) -> None:
+    headers = {"Idempotency-Key": "once"}
+    first = await ring.ask("POST", "/v1/cluster/rebalance", headers=headers)
+    again = await ring.ask("POST", "/v1/cluster/rebalance", headers=headers)
+    assert (first.status, again.status, again.headers["Idempotency-Replayed"]) == (202, 202, "true")
+    assert again.json == first.json
+    assert (await ring.ask("POST", "/v1/cluster/rebalance", headers={"Idempotency-Key": " "})).status == 422
