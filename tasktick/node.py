@@ -43,7 +43,7 @@ from tasktick.settings import Config
 from tasktick.store import leases
 from tasktick.store.claims import end_batch
 from tasktick.store.leases import Start
-from tasktick.store.protocol import Database
+from tasktick.store.protocol import Database, Writer
 from tasktick.store.singletons import RETENTION, AloneWriter
 from tasktick.timetable import zones
 
@@ -158,17 +158,8 @@ class Node:
         self.dispatcher = Dispatcher(
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
-        rescue = Rescue(
-            self._end_batch,
-            self.name,
-            world.random,
-            self.hands.ids,
-            lambda: self.ownership.partitions,
-            self._is_time_settled,
-        )
-        self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
-        alone = AloneWriter(database, clock, RETENTION, lambda: self.incarnation)
-        self.retention = Retention(clock, alone if database.shared else database, database.tidy, config.store)
+        self.sweeper = Sweeper(clock, database, self.intake, metrics, self._rescue(), config.scheduler.sweep_every_ms)
+        self.retention = Retention(clock, self._alone(RETENTION), database.tidy, config.store)
         self.materialiser = Materialiser(
             clock,
             database,
@@ -178,6 +169,23 @@ class Node:
             missed_after_ms=config.scheduler.missed_after_ms,
             missed_rows_max=config.scheduler.missed_rows_max,
         )
+
+    def _rescue(self) -> Rescue:
+        return Rescue(
+            self._end_batch,
+            self.name,
+            self.world.random,
+            self.hands.ids,
+            lambda: self.ownership.partitions,
+            self._is_time_settled,
+        )
+
+    def _alone(self, name: str) -> Writer:
+        """For what one node at a time does for all."""
+        database = self.world.database
+        if not database.shared:
+            return database
+        return AloneWriter(database, self.world.clock, name, lambda: self.incarnation)
 
     def _beginning(self, ttl_ms: int | None = None) -> Start:
         """What the store is told of this start."""
