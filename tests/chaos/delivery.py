@@ -84,6 +84,10 @@ def apart(story: Story) -> Iterator[Violation]:
 
 
 def _ended(story: Story, before: Send, send: Send) -> bool:
+    """Whether who sent the earlier one was dead, or had given up by its deadline and hung up."""
+    line = story.line_of(before)
+    if line is not None and line.state == "failed" and line.status is None and line.completed_at <= send.at:
+        return True
     return story.death(story.line_of(before), before.at, send.at) is not None
 
 
