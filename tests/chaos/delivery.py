@@ -84,12 +84,13 @@ def apart(story: Story) -> Iterator[Violation]:
 
 
 def _ended(story: Story, before: Send, send: Send) -> bool:
+    """Whether who sent the earlier one was dead, or had given up and hung up, whether or not that could be heard."""
     line = story.line_of(before)
     if story.death(line, before.at, send.at) is not None:
         return True
-    # What the sender had given up, while the receiver could not hear of it.
-    given_up = line is not None and line.state == "failed" and line.completed_at <= send.at
-    return given_up and story.cut_between(before.at, send.at)
+    if line is None or line.state != "failed" or line.completed_at > send.at:
+        return False
+    return line.status is None or story.cut_between(before.at, send.at)
 
 
 def _lease_until(story: Story, send: Send) -> int:
