@@ -84,13 +84,11 @@ def apart(story: Story) -> Iterator[Violation]:
 
 
 def _ended(story: Story, before: Send, send: Send) -> bool:
-    """Whether who sent the earlier one was dead, or had given up and hung up, whether or not that could be heard."""
+    """Whether who sent the earlier one was dead, or had given up by its deadline and hung up."""
     line = story.line_of(before)
-    if story.death(line, before.at, send.at) is not None:
+    if line is not None and line.state == "failed" and line.status is None and line.completed_at <= send.at:
         return True
-    if line is None or line.state != "failed" or line.completed_at > send.at:
-        return False
-    return line.status is None or story.cut_between(before.at, send.at)
+    return story.death(story.line_of(before), before.at, send.at) is not None
 
 
 def _lease_until(story: Story, send: Send) -> int:

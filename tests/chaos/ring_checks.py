@@ -37,7 +37,7 @@ def leases(story: Story) -> Iterator[Violation]:
                 detail = f"partition {partition} under epoch {last}: {holder}, then {taken.holder}"
                 yield Violation("epoch_shared", detail)
             last, holder = taken.epoch, taken.holder or holder
-            if is_stolen(taken) and not _was_over(story, ring, taken):
+            if is_stolen(taken) and not _was_over(ring, taken):
                 detail = f"partition {partition} was taken from {taken.before} at {taken.at}, its term ran to "
                 yield Violation("stolen_early", f"{detail}{taken.before_expires_at}")
     for sample in ring.samples:
@@ -51,18 +51,13 @@ def is_stolen(taken: Taken) -> bool:
     return taken.holder is not None and taken.before not in {None, taken.holder} and taken.before_dead_at is None
 
 
-def _was_over(story: Story, ring: RingStory, taken: Taken) -> bool:
+def _was_over(ring: RingStory, taken: Taken) -> bool:
     """Whether the term of who had it had ended; one that was renewed meanwhile, unseen, is no matter: the epoch is."""
     assert taken.before is not None
     if taken.before_expires_at is not None and taken.before_expires_at <= taken.at:
         return True  # a renewal that was written and is not committed prolongs nothing
     term = ring.in_force(taken.before, taken.asked - ORDER_SLACK_MS)
-    if term is None or term.expires_at is None or term.expires_at <= taken.at:
-        return True
-    # A renewal that waits for a standby, or whose commit has not arrived, is seen by nobody.
-    seen_over = taken.before_expires_at is not None and taken.before_expires_at <= taken.at
-    late = (one for one in story.faults if one.kind in {"store", "cut"})
-    return seen_over and any(one.at <= taken.at and one.end >= term.at for one in late)
+    return term is None or term.expires_at is None or term.expires_at <= taken.at
 
 
 def claims(story: Story) -> Iterator[Violation]:
