@@ -68,6 +68,10 @@ class Wire:
     def term(self) -> "Wire":
         return self
 
+    async def tidy(self, now: int, before: int) -> bool:
+        """As of the store behind it."""
+        return await self._database.tidy(now, before)
+
     async def _hop(self) -> None:
         await asyncio.sleep(self._random.random() * HOP_S)
         if self.cut:
