@@ -92,9 +92,6 @@ class Wire:
     async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
         return await self.write(lambda tx: batch.operation(tx, items))
 
-    async def tidy(self, now: int, before: int) -> bool:
-        return await self._database.tidy(now, before)
-
 
 class Sender(StageSender):
     """Notes who sent, in one list of the town."""
