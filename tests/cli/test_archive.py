@@ -51,9 +51,9 @@ def test_what_cannot_be_is_said(data: Path) -> None:
 
 
 def test_a_store_goes_back_and_up_again(data: Path) -> None:
-    said = run(data, "migrate", "--to", "5").output
-    assert said.startswith(f"{data / FILE_NAME}: undone:\n")
-    assert said.endswith("\n  0006 history\n")
+    told = run(data, "migrate", "--to", "5").output
+    assert told.startswith(f"{data / FILE_NAME}: undone:\n")
+    assert told.endswith("\n  0006 history\n")
     said = run(data, "migrate", "--to", "0")
     assert (said.exit_code, "would lose" in said.output, "8 tasks" in said.output) == (1, True, True)
     assert run(data, "migrate", "--to", "5").output == f"{data / FILE_NAME} is at version 5.\n"
