@@ -24,7 +24,15 @@ async def ring(served: Served, monkeypatch: pytest.MonkeyPatch) -> Served:
     return served
 
 
-async def test_one_that_has_the_store_alone_owns_everything(served: Served) -> None:
+@pytest.fixture
+def alone(served: Served, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """A node whose store nobody else can have, whatever the store."""
+    monkeypatch.setattr(type(served.database), "shared", property(lambda self: False))
+    return served
+
+
+async def test_one_that_has_the_store_alone_owns_everything(alone: Served) -> None:
+    served = alone
     shown = (await served.ask("GET", "/v1/cluster")).json
     assert (shown["shared"], shown["lease_ttl"], shown["tzdata_agrees"]) == (False, None, True)
     [node] = shown["nodes"]
@@ -38,8 +46,8 @@ async def test_one_that_has_the_store_alone_owns_everything(served: Served) -> N
 
 
 @pytest.mark.parametrize("word", ["drain", "undrain"])
-async def test_one_that_is_alone_has_nobody_to_hand_over_to(served: Served, word: str) -> None:
-    answer = await served.ask("POST", f"/v1/cluster/nodes/{NODE}/{word}")
+async def test_one_that_is_alone_has_nobody_to_hand_over_to(alone: Served, word: str) -> None:
+    answer = await alone.ask("POST", f"/v1/cluster/nodes/{NODE}/{word}")
     assert (answer.status, answer.code) == (409, "state_conflict")
     assert "nobody could take what it owns" in answer.json["detail"]
 
