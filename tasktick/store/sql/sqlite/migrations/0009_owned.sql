@@ -1,0 +1,2 @@
+-- min_reader: 8
+-- Nothing: a file is one node's, which owns every partition. On PostgreSQL this is an index by partition.
