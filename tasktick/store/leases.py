@@ -96,7 +96,7 @@ async def timeline(tx: Transaction) -> str:
 async def acquire(
     tx: Transaction, incarnation: str, now: int, partitions: Sequence[int] = ALL_PARTITIONS
 ) -> dict[int, int]:
-    """Take those that are free; the epochs of all that this incarnation owns."""
+    """Take those that are free and that no open claim holds; the epochs of all that this incarnation owns."""
     await tx.run("leases_acquire", partitions=partitions, incarnation=incarnation, now=now)
     return await owned(tx, incarnation)
 

@@ -174,22 +174,6 @@ async def test_batches_in_opposite_order_do_not_stand_in_each_others_way(world: 
                 await world.act("resume", one)
 
 
-async def test_an_acquisition_waits_for_a_claim_that_is_under_way(url: str, world: World) -> None:
-    task_id = await world.create()
-    connection = await asyncpg.connect(url)
-    holding = connection.transaction()
-    await holding.start()
-    await connection.execute("SELECT 1 FROM leases WHERE partition_id = 17 FOR KEY SHARE")
-    taking = asyncio.ensure_future(world.start("incarnation-2"))
-    _, pending = await asyncio.wait({taking}, timeout=0.2)
-    assert pending
-    await holding.rollback()
-    await connection.close()
-    await taking
-    assert await world.claim(task_id, incarnation="incarnation-1") == []
-    assert len(await world.claim(task_id)) == 1
-
-
 async def test_what_another_folder_has_and_sends_is_left_to_the_end_of_its_time(url: str, tmp_path: Path) -> None:
     address = PostgresAddress(url, "tests")
 

@@ -61,7 +61,8 @@ INSERT INTO drained_nodes (name, since) VALUES (:name::text, :clock::bigint) ON 
 DELETE FROM drained_nodes WHERE name = :name::text;
 
 -- Acquire: the epoch grows with each acquisition; only what is free, or whose holder is dead or past its term, and
--- only for one that lives and stays. It waits for the claims that hold a row.
+-- only for one that lives and stays. One that a claim holds is passed over, and asked for again after it: who waited
+-- here would hold what it has taken already without being able to use it.
 -- name: leases_acquire
 WITH living AS MATERIALIZED (
     SELECT incarnation, leaving FROM nodes
@@ -72,7 +73,7 @@ WITH living AS MATERIALIZED (
         AND (incarnation IS NULL OR NOT EXISTS (SELECT 1 FROM living WHERE living.incarnation = leases.incarnation))
         AND EXISTS (SELECT 1 FROM living WHERE living.incarnation = :incarnation::text AND NOT living.leaving)
     ORDER BY partition_id
-    FOR UPDATE
+    FOR UPDATE SKIP LOCKED
 )
 UPDATE leases SET
     epoch = leases.epoch + 1, incarnation = :incarnation::text, free_since = NULL,
