@@ -147,6 +147,8 @@ def _node(call: Call, view: View, row: NodeRow) -> dict[str, Any]:
         "tzdata": row.tzdata,
         "started_at": written(row.started_at),
         "expires_at": _end(row),
+        "clock_offset": None if row.clock_offset_ms is None else seconds(row.clock_offset_ms),
+        "history_regressed": row.history_regressed,
         "gossip": None if standings is None else standings.get(row.incarnation),
     }
 

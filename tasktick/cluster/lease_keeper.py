@@ -21,7 +21,7 @@ from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.partition import Lease
 from tasktick.store import leases
-from tasktick.store.leases import Start, View
+from tasktick.store.leases import Bearing, Start, View
 from tasktick.store.protocol import Lane, Transaction, Writer
 
 log = logs.get("cluster")
@@ -188,9 +188,11 @@ class LeaseKeeper:
 
     async def _renew(self) -> Answer | None:
         incarnation, now, beat, clock = self._start.incarnation, self._clock.now_ms(), self._ownership.beat, self._clock
+        offset_ms = clock.offset_ms if isinstance(clock, StoreClock) else None
+        bearing = Bearing(offset_ms, self._metrics.events["history_regressed"])
 
         async def operation(tx: Transaction) -> Answer | None:
-            if not await leases.renew(tx, incarnation, beat, self._ttl_ms, now):
+            if not await leases.renew(tx, incarnation, beat, self._ttl_ms, now, bearing):
                 return None
             asked_ms = clock.monotonic_ms()
             told = await leases.time(tx, now)

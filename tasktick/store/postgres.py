@@ -28,12 +28,15 @@ T = TypeVar("T")
 
 # Settings of every transaction (RULES). A partition's due rows are few among many, whatever the statistics said when
 # a plan was made: a queue's statements go by index, and are not worth compiling.
-_TIMEOUTS = (
-    "SET LOCAL statement_timeout = 5000",
-    "SET LOCAL lock_timeout = 2000",
-    "SET LOCAL idle_in_transaction_session_timeout = 2000",
-    "SET LOCAL client_connection_check_interval = 1000",
-)
+_LIMITS = {
+    "statement_timeout": "5000",
+    "lock_timeout": "2000",
+    "idle_in_transaction_session_timeout": "2000",
+    "client_connection_check_interval": "1000",
+}
+_TIMEOUTS = tuple(f"SET LOCAL {name} = {value}" for name, value in _LIMITS.items())
+# What a transaction that writes must find itself under.
+WRITES_UNDER = {"transaction_isolation": "read committed", "transaction_read_only": "off", **_LIMITS}
 _BY_INDEX = (
     "SET LOCAL enable_seqscan = off",
     "SET LOCAL enable_hashjoin = off",
@@ -42,7 +45,8 @@ _BY_INDEX = (
 )
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 BEGIN_WRITE = "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *_TIMEOUTS, *_BY_INDEX))
-BEGIN_NEAR = "; ".join((_SNAPSHOT, *_TIMEOUTS, *_BY_INDEX))
+# What is due is read in the order of an index, as far as a page goes, and never gathered whole to be sorted.
+BEGIN_NEAR = "; ".join((_SNAPSHOT, *_TIMEOUTS, *_BY_INDEX, "SET LOCAL enable_bitmapscan = off"))
 BEGIN_READ = "; ".join((_SNAPSHOT, *_TIMEOUTS, "SET LOCAL jit = off"))
 BEGIN_CHECK = _SNAPSHOT
 

@@ -38,6 +38,8 @@ class PostgresAddress(msgspec.Struct, frozen=True):
     url: str
     application: str
     keep_statements: bool = True
+    silence_ms: int = 6_000
+    """After so long without a sign of life a connection is taken for dead, by the kernel."""
 
     @property
     def shown(self) -> str:
@@ -97,6 +99,7 @@ async def dial(
                 timeout_ms=CONNECT_TIMEOUT_MS / len(servers),
                 command_timeout_ms=command_timeout_ms,
                 keep_statements=address.keep_statements,
+                silence_ms=address.silence_ms,
             )
         except Exception as error:
             if not left or not isinstance(known(error), StoreUnavailable):

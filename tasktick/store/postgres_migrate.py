@@ -80,6 +80,8 @@ async def _locked(raw: PostgresConnection, connect: Connect | None) -> PostgresC
         while True:
             await guard.execute("BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0")
             if await PostgresTransaction(guard).rows("server_migration_lock", bool) == [True]:
+                # What has read still has its snapshot, for which an index that is made concurrently would wait.
+                await guard.execute("SELECT 1")
                 return guard
             await guard.execute("ROLLBACK")
             await raw.execute("SELECT pg_sleep(0.2)")

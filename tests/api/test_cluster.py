@@ -4,7 +4,7 @@ import pytest
 
 from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.store import leases
-from tasktick.store.leases import Start
+from tasktick.store.leases import Bearing, Start
 from tests.api.served import Served
 from tests.store.world import NODE
 
@@ -66,6 +66,13 @@ async def test_what_moves_is_shown(ring: Served) -> None:
     assert states.count("free") == 0
     assert (await ring.ask("POST", "/v1/cluster/rebalance")).status == 202
     assert ring.rebalanced == 1
+
+
+async def test_how_each_stands_to_its_store_is_shown(ring: Served) -> None:
+    now = ring.world.now
+    await ring.database.write(lambda tx: leases.renew(tx, "b-1", 0, TTL_MS, now, Bearing(-1_250, 2)))
+    shown = (await ring.ask("GET", "/v1/cluster")).json["nodes"]
+    assert [(one["clock_offset"], one["history_regressed"]) for one in shown] == [(None, 0), (-1.25, 2)]
 
 
 async def test_one_whose_term_has_passed_holds_nothing(ring: Served) -> None:

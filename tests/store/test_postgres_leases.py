@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from tasktick.model.ids import partition_of
+from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.store import claims, leases
 from tasktick.store.postgres import BEGIN_WRITE, PostgresTransaction
 from tasktick.store.postgres_links import PostgresAddress
@@ -65,8 +66,19 @@ async def test_nobody_acquires_past_an_open_claim(url: str, world: World) -> Non
     async with open_claim(url, world), open_transaction(url) as tx:
         await tx.run("node_end", incarnation=world.incarnation, now=world.now)
         await leases.join(tx, leases.Start("incarnation-2", "node-b", 10_000), world.now)
-        with pytest.raises(asyncpg.LockNotAvailableError):
-            await leases.acquire(tx, "incarnation-2", world.now, PARTITIONS)
+        assert await leases.acquire(tx, "incarnation-2", world.now, PARTITIONS) == {}
+
+
+async def test_an_open_claim_holds_up_no_other_partition(url: str, world: World) -> None:
+    others = [one for one in ALL_PARTITIONS if one not in PARTITIONS]
+    async with open_transaction(url) as tx:
+        async with open_claim(url, world):
+            await tx.run("node_end", incarnation=world.incarnation, now=world.now)
+            await leases.join(tx, leases.Start("incarnation-2", "node-b", 10_000), world.now)
+            assert list(await leases.acquire(tx, "incarnation-2", world.now)) == others
+        async with asyncio.timeout(5):  # the server hears a moment later that the claim is gone
+            while len(await leases.acquire(tx, "incarnation-2", world.now)) < len(ALL_PARTITIONS):
+                pass
 
 
 async def test_who_only_asks_for_a_partition_does_not_wait_for_an_open_claim(url: str, world: World) -> None:

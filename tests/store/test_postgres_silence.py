@@ -2,6 +2,7 @@
 and goes on when it is back, without a stampede. Each test hangs, or counts too many, without the limit it names."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tasktick.errors import StoreUnavailable
+from tasktick.errors import ConfigError, StoreUnavailable
 from tasktick.model.state import State
-from tasktick.store import leases, postgres_links, postgres_writer, tasks
+from tasktick.store import leases, postgres_database, postgres_links, postgres_writer, tasks
 from tasktick.store.leases import Start
 from tasktick.store.postgres_database import API_READERS, PostgresDatabase
 from tasktick.store.postgres_links import AT_ONCE_MAX, REST_MOST_MS, PostgresAddress
@@ -230,3 +231,39 @@ async def test_nobody_stampedes_a_server_that_is_away_and_comes_back(proxy: Post
     assert took < 2 * REST_MOST_MS / 1_000 + 2
     gaps = [after - before for before, after in pairwise(one for one in proxy.attempts if one - began < away_s)]
     assert max(gaps) > REST_MOST_MS / 4_000, "they are further and further apart"
+
+
+async def test_the_kernel_ends_a_connection_to_a_server_that_is_gone(world: World, database: PostgresDatabase) -> None:
+    """Whether it is in use or idle, and within the term."""
+    await world.create()
+    await database.near.read(lambda tx: leases.read(tx))
+    made = [link._raw._transport.get_extra_info("socket") for link in database.near._links if link.is_open]  # type: ignore[union-attr]
+    assert made
+    for one in made:
+        assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == max(TTL_MS * 2 // 3, 1_000)
+        idle, between, times = (
+            one.getsockopt(socket.IPPROTO_TCP, name)
+            for name in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert (idle, between, times) == (1, 1, 3)  # a second is the least there is
+
+
+@pytest.mark.parametrize("drops", [*LIMITS, "ISOLATION LEVEL READ COMMITTED"])
+async def test_a_pooler_that_drops_what_a_transaction_asks_for_is_refused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drops: str
+) -> None:
+    said = [one for one in postgres_database.BEGIN_WRITE.split("; ") if f"SET LOCAL {drops} " not in one]
+    begin = "; ".join(said).replace(f" {drops}", "")
+    assert begin != postgres_database.BEGIN_WRITE
+    monkeypatch.setattr(postgres_database, "BEGIN_WRITE", begin)
+    place = f"{url}&default_transaction_isolation=serializable"
+    with pytest.raises(ConfigError, match="does not take effect there"):
+        async with opened(PostgresAddress(place, "tests"), tmp_path):
+            pass
+
+
+async def test_whatever_a_server_says_by_default_its_transactions_are_ours(url: str, tmp_path: Path) -> None:
+    place = f"{url}&default_transaction_isolation=serializable&statement_timeout=0"
+    async with opened(PostgresAddress(place, "tests"), tmp_path):
+        pass
