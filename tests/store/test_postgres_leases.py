@@ -1,9 +1,10 @@
 """The guard of a claim on PostgreSQL, on two connections: whom it keeps waiting until it commits, and whom not."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -107,7 +108,7 @@ async def test_what_changes_several_leases_locks_them_in_order(url: str, world: 
         "INSERT INTO leases SELECT * FROM kept ORDER BY partition_id DESC"
     )
     await connection.close()
-    changes = [
+    changes: list[Callable[[PostgresTransaction], Coroutine[Any, Any, object]]] = [
         lambda tx: leases.release(tx, world.incarnation, PARTITIONS, world.now),
         lambda tx: leases.release(tx, world.incarnation, ALL_PARTITIONS, world.now),
         lambda tx: leases.request(tx, "incarnation-2", [last, first]),
@@ -126,10 +127,11 @@ async def test_what_changes_several_leases_locks_them_in_order(url: str, world: 
 
 async def until_waiting(url: str) -> None:
     """Until somebody waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     watcher = await asyncpg.connect(url)
     try:
         async with asyncio.timeout(10):
-            while not await watcher.fetchval("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+            while not await watcher.fetchval(waiting):  # noqa: ASYNC110 - a lock of another connection tells nobody
                 await asyncio.sleep(0.01)
     finally:
         await watcher.close()

@@ -14,6 +14,7 @@ from tasktick.errors import StoreUnavailable
 from tasktick.model.state import State
 from tasktick.store import leases, postgres_links, postgres_writer, tasks
 from tasktick.store.leases import Start
+from tasktick.store.postgres import PostgresTransaction
 from tasktick.store.postgres_database import API_READERS, PostgresDatabase
 from tasktick.store.postgres_links import AT_ONCE_MAX, REST_MOST_MS, PostgresAddress
 from tasktick.store.protocol import Lane, Transaction
@@ -230,3 +231,40 @@ async def test_nobody_stampedes_a_server_that_is_away_and_comes_back(proxy: Post
     assert took < 2 * REST_MOST_MS / 1_000 + 2
     gaps = [after - before for before, after in pairwise(one for one in proxy.attempts if one - began < away_s)]
     assert max(gaps) > REST_MOST_MS / 4_000, "they are further and further apart"
+
+
+async def test_a_connection_that_is_given_up_before_it_was_of_use_is_closed(
+    url: str, proxy: PostgresProxy, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Renewals are given up soon. Each would leave a connection on the server, until that takes no more."""
+    asked = asyncio.Event()
+
+    async def never(*_: object, **__: object) -> list[object]:
+        asked.set()
+        await asyncio.Event().wait()
+        return []
+
+    gate = database.term._link._gate
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresTransaction, "rows", never)
+        connecting = asyncio.ensure_future(gate.connect())
+        await asked.wait()
+        before = await connections(url)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+    async with asyncio.timeout(DEADLINE_S):
+        while await connections(url) >= before:  # noqa: ASYNC110 - a server does not tell who has left it
+            await asyncio.sleep(0.01)
+
+
+async def connections(url: str) -> int:
+    """How many the server has from a store."""
+    watcher = await asyncpg.connect(url)
+    try:
+        found = await watcher.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tests'"
+        )
+        return int(found)
+    finally:
+        await watcher.close()
