@@ -26,7 +26,9 @@ from tests.postgres import installed, own_cluster
 ROUNDS, CONNECTIONS, SECONDS = 3, 8, 4.0
 SIZES = (1, 20)
 SEQUENCE = "CREATE SEQUENCE IF NOT EXISTS bench_events"
-UNORDERED = "INSERT INTO events (sequence, at, upto, items) SELECT nextval('bench_events'), $1::bigint, $2::bigint, $3::text"
+UNORDERED = (
+    "INSERT INTO events (sequence, at, upto, items) SELECT nextval('bench_events'), $1::bigint, $2::bigint, $3::text"
+)
 NAMES = ("at", "events", "items")
 PLACES = {"this disk": (), "2 ms a commit": ("commit_delay=2000", "commit_siblings=0")}
 SERVER = ("max_connections=100", "shared_buffers=128MB")
@@ -48,9 +50,7 @@ async def _round(url: str, size: int, seconds: float) -> float:
     links = [await asyncpg.connect(url) for _ in range(CONNECTIONS)]
     try:
         began = time.perf_counter()
-        counts = await asyncio.gather(
-            *(_write(raw, number, size, began + seconds) for number, raw in enumerate(links))
-        )
+        counts = await asyncio.gather(*(_write(raw, number, size, began + seconds) for number, raw in enumerate(links)))
         return per_second(sum(counts), time.perf_counter() - began)
     finally:
         for raw in links:

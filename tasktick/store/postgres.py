@@ -28,8 +28,9 @@ T = TypeVar("T")
 
 # Settings of every transaction (RULES). A partition's due rows are few among many, whatever the statistics said when
 # a plan was made: a queue's statements go by index, and are not worth compiling.
+STATEMENT_MOST_MS = 5_000
 _LIMITS = {
-    "statement_timeout": "5000",
+    "statement_timeout": str(STATEMENT_MOST_MS),
     "lock_timeout": "2000",
     "idle_in_transaction_session_timeout": "2000",
     "client_connection_check_interval": "1000",
@@ -53,6 +54,7 @@ BEGIN_CHECK = _SNAPSHOT
 
 def begin_term(limit_ms: int) -> str:
     """For what is of no use later."""
+    limit_ms = min(limit_ms, STATEMENT_MOST_MS)
     limits = (f"SET LOCAL statement_timeout = {limit_ms}", f"SET LOCAL lock_timeout = {limit_ms}")
     return "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *_TIMEOUTS, *limits, *_BY_INDEX))
 

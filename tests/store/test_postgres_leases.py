@@ -1,9 +1,10 @@
 """The guard of a claim on PostgreSQL, on two connections: whom it keeps waiting until it commits, and whom not."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -107,3 +108,41 @@ async def test_a_claim_that_waited_for_an_acquisition_finds_its_term_over(url: s
         assert waits
         await taking._raw.execute("COMMIT")
         assert await claiming == []
+
+
+async def test_what_changes_several_leases_locks_them_in_order(url: str, world: World) -> None:
+    """In whatever order they lie in the table: a claim, which has the first, would wait for the last, and it for us."""
+    first, last = sorted(PARTITIONS)
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        "CREATE TEMPORARY TABLE kept AS TABLE leases; TRUNCATE leases;"
+        "INSERT INTO leases SELECT * FROM kept ORDER BY partition_id DESC"
+    )
+    await connection.close()
+    changes: list[Callable[[PostgresTransaction], Coroutine[Any, Any, object]]] = [
+        lambda tx: leases.release(tx, world.incarnation, PARTITIONS, world.now),
+        lambda tx: leases.release(tx, world.incarnation, ALL_PARTITIONS, world.now),
+        lambda tx: leases.request(tx, "incarnation-2", [last, first]),
+    ]
+    for change in changes:
+        async with open_transaction(url) as holder, open_transaction(url) as other:
+            await holder._raw.execute(f"SELECT FROM leases WHERE partition_id = {first} FOR UPDATE")
+            await other._raw.execute("SET LOCAL lock_timeout = 4000")
+            changing = asyncio.ensure_future(change(other))
+            await until_waiting(url)
+            await holder._raw.execute(f"SELECT FROM leases WHERE partition_id = {last} FOR UPDATE")
+            assert not changing.done()
+            await holder._raw.execute("ROLLBACK")
+            await changing
+
+
+async def until_waiting(url: str) -> None:
+    """Until somebody waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    watcher = await asyncpg.connect(url)
+    try:
+        async with asyncio.timeout(10):
+            while not await watcher.fetchval(waiting):  # noqa: ASYNC110 - a lock of another connection tells nobody
+                await asyncio.sleep(0.01)
+    finally:
+        await watcher.close()

@@ -15,6 +15,7 @@ from tasktick.errors import ConfigError, StoreUnavailable
 from tasktick.model.state import State
 from tasktick.store import leases, postgres_database, postgres_links, postgres_writer, tasks
 from tasktick.store.leases import Start
+from tasktick.store.postgres import PostgresTransaction
 from tasktick.store.postgres_database import API_READERS, PostgresDatabase
 from tasktick.store.postgres_links import AT_ONCE_MAX, REST_MOST_MS, PostgresAddress
 from tasktick.store.protocol import Lane, Transaction
@@ -267,3 +268,40 @@ async def test_whatever_a_server_says_by_default_its_transactions_are_ours(url: 
     place = f"{url}&default_transaction_isolation=serializable&statement_timeout=0"
     async with opened(PostgresAddress(place, "tests"), tmp_path):
         pass
+
+
+async def test_a_connection_that_is_given_up_before_it_was_of_use_is_closed(
+    url: str, proxy: PostgresProxy, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Renewals are given up soon. Each would leave a connection on the server, until that takes no more."""
+    asked = asyncio.Event()
+
+    async def never(*_: object, **__: object) -> list[object]:
+        asked.set()
+        await asyncio.Event().wait()
+        return []
+
+    gate = database.term._link._gate
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresTransaction, "rows", never)
+        connecting = asyncio.ensure_future(gate.connect())
+        await asked.wait()
+        before = await connections(url)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+    async with asyncio.timeout(DEADLINE_S):
+        while await connections(url) >= before:  # noqa: ASYNC110 - a server does not tell who has left it
+            await asyncio.sleep(0.01)
+
+
+async def connections(url: str) -> int:
+    """How many the server has from a store."""
+    watcher = await asyncpg.connect(url)
+    try:
+        found = await watcher.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tests'"
+        )
+        return int(found)
+    finally:
+        await watcher.close()

@@ -82,22 +82,42 @@ UPDATE leases SET
     wanted_by = CASE WHEN leases.wanted_by = :incarnation::text THEN NULL ELSE leases.wanted_by END
 FROM free WHERE leases.partition_id = free.partition_id;
 
+-- Rows are locked in order of partition, as everywhere: a claim that has one of two, and a release that has the other,
+-- would wait for each other.
 -- name: leases_release
+WITH held AS MATERIALIZED (
+    SELECT partition_id FROM leases
+    WHERE incarnation = :incarnation::text AND (
+        :partitions::text IS NULL
+        OR partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
+    )
+    ORDER BY partition_id
+    FOR UPDATE
+)
 UPDATE leases SET incarnation = NULL, free_since = :clock::bigint
-WHERE incarnation = :incarnation::text AND (
-    :partitions::text IS NULL
-    OR partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
-);
+FROM held WHERE leases.partition_id = held.partition_id AND leases.incarnation = :incarnation::text;
 
 -- Who should own it asks for it; a request of one that lives no more is overwritten.
 -- name: leases_request
+WITH wanted AS MATERIALIZED (
+    SELECT partition_id FROM leases
+    WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
+    ORDER BY partition_id
+    FOR NO KEY UPDATE
+)
 UPDATE leases SET wanted_by = :incarnation::text
-WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json));
+FROM wanted WHERE leases.partition_id = wanted.partition_id;
 
 -- name: leases_withdraw
+WITH wanted AS MATERIALIZED (
+    SELECT partition_id FROM leases
+    WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
+        AND wanted_by = :incarnation::text
+    ORDER BY partition_id
+    FOR NO KEY UPDATE
+)
 UPDATE leases SET wanted_by = NULL
-WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
-    AND wanted_by = :incarnation::text;
+FROM wanted WHERE leases.partition_id = wanted.partition_id AND leases.wanted_by = :incarnation::text;
 
 -- Ours, or that of one who has let it pass. The row is held until the commit.
 -- name: singleton_take
