@@ -172,6 +172,11 @@ async def _goes(tx: Transaction, day: int, counted: list[Count]) -> None:
     log.info("history_day_gone", from_at=day)
 
 
+async def sum_of_day(tx: Transaction, day: int) -> str:
+    """A sum over the tasks of a day of history, as they are now."""
+    return (await tx.rows("history_sum", str, from_at=day, until=day + DAY_MS))[0]
+
+
 async def days_of(tx: Transaction, before: int) -> list[int]:
     """The days of history that are over by then."""
     return await tx.rows("history_days", int, before=before)

@@ -214,3 +214,8 @@ SELECT json_agg(json_build_array(ended_at, hex_of(id), tenant, true) ORDER BY pa
         AND (partition_id, id) > (:after::smallint, edge_of(:after_id::text))
     ORDER BY partition_id, id LIMIT :limit::bigint
 ) AS page;
+
+-- Whatever the order of the rows.
+-- name: history_sum
+SELECT json_build_array(coalesce(sum(hashtextextended(hex_of(id) COLLATE "C", version)), 0)::text) FROM finished_tasks
+WHERE ended_at >= :from_at::bigint AND ended_at < :until::bigint;
