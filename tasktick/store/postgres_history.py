@@ -29,6 +29,8 @@ DAYS_AHEAD = 14
 # What ended a moment ago is asked for most.
 MOVE_AFTER_MS = 600_000
 ROWS_MAX = 500
+# What is moved at once of bodies, by their size on the disk: far less than a statement has time for.
+BYTES_MAX = 8_388_608
 LEFTOVERS_AT_ONCE = 8
 
 
@@ -43,7 +45,7 @@ class Moved(msgspec.Struct, frozen=True, array_like=True):
     """What a batch came to."""
 
     rows: int
-    looked: int
+    more: bool
     last: Place | None
     lacking: list[int]
 
@@ -103,7 +105,7 @@ class PostgresHistory:
         self._place = found.last or self._place
         if found.rows:
             log.debug("history_moved", tasks=found.rows)
-        return found.looked >= ROWS_MAX
+        return found.more
 
     async def drop_leftovers(self) -> None:
         """Detach and drop the tables of days that are gone; who is in the way is not waited for for long."""
@@ -132,8 +134,8 @@ async def move(tx: Transaction, before: int, place: Place, limit: int = ROWS_MAX
     """Move some of what finished by then, from this place on; nothing, if another node is at it."""
     if await tx.rows("history_turn", bool) != [True]:
         return None
-    asked = {"before": before, "after": place.completed_at, "after_id": place.id, "limit": limit}
-    return only(await tx.rows("history_move", Moved, **asked))
+    asked = {"before": before, "after": place.completed_at, "after_id": place.id}
+    return only(await tx.rows("history_move", Moved, limit=limit, bytes_max=BYTES_MAX, **asked))
 
 
 async def let_go(tx: Transaction, before: int) -> int | None:
@@ -168,6 +170,11 @@ async def _goes(tx: Transaction, day: int, counted: list[Count]) -> None:
     await tx.run("history_day_goes", from_at=day)
     await deltas.write(tx)
     log.info("history_day_gone", from_at=day)
+
+
+async def sum_of_day(tx: Transaction, day: int) -> str:
+    """A sum over the tasks of a day of history, as they are now."""
+    return (await tx.rows("history_sum", str, from_at=day, until=day + DAY_MS))[0]
 
 
 async def days_of(tx: Transaction, before: int) -> list[int]:

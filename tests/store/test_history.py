@@ -259,6 +259,21 @@ async def test_days_are_made_ahead_and_a_wrong_clock_stands_in_nobodys_way(archi
 
 
 @pytest.mark.slow
+async def test_no_more_is_moved_at_once_than_there_is_time_for(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five hundred of the largest bodies take longer than a statement may: they go a few at a time."""
+    ids = await archive.finished(5)
+    monkeypatch.setattr(postgres_history, "BYTES_MAX", 1)
+    await archive.database.history.make_days([TODAY])
+    archive.database.history.restart()
+    for moved in range(1, 6):
+        assert await archive.database.history.move(EVER) == (moved < 5)
+        assert await archive.rows("finished_tasks") == moved
+    assert await archive.page() == ids[::-1]
+
+
+@pytest.mark.slow
 async def test_readers_are_not_waited_for_when_days_are_made(archive: Archive) -> None:
     raw = await asyncpg.connect(archive.address.url)
     try:
