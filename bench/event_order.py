@@ -26,7 +26,9 @@ from tests.postgres import installed, own_cluster
 ROUNDS, CONNECTIONS, SECONDS = 3, 8, 4.0
 SIZES = (1, 20)
 SEQUENCE = "CREATE SEQUENCE IF NOT EXISTS bench_events"
-UNORDERED = "INSERT INTO events (sequence, at, upto, items) SELECT nextval('bench_events'), $1::bigint, $2::bigint, $3::text"
+UNORDERED = (
+    "INSERT INTO events (sequence, at, upto, items) SELECT nextval('bench_events'), $1::bigint, $2::bigint, $3::text"
+)
 NAMES = ("at", "events", "items")
 PLACES = {"this disk": (), "2 ms a commit": ("commit_delay=2000", "commit_siblings=0")}
 SERVER = ("max_connections=100", "shared_buffers=128MB")
@@ -48,9 +50,7 @@ async def _round(url: str, size: int, seconds: float) -> float:
     links = [await asyncpg.connect(url) for _ in range(CONNECTIONS)]
     try:
         began = time.perf_counter()
-        counts = await asyncio.gather(
-            *(_write(raw, number, size, began + seconds) for number, raw in enumerate(links))
-        )
+        counts = await asyncio.gather(*(_write(raw, number, size, began + seconds) for number, raw in enumerate(links)))
         return per_second(sum(counts), time.perf_counter() - began)
     finally:
         for raw in links:
@@ -68,7 +68,7 @@ async def _all(url: str, where: str, *, quick: bool) -> list[Figure]:
     for size in SIZES:
         rates: dict[str, list[float]] = {"in the order of commits": [], "in no order": []}
         for _ in range(1 if quick else ROUNDS):
-            for (name, found), kind in zip(rates.items(), (ordered, unordered), strict=True):
+            for found, kind in zip(rates.values(), (ordered, unordered), strict=True):
                 await raw.execute("TRUNCATE events, tasks, task_details, payloads")
                 statements["events_add"] = kind
                 try:
@@ -76,8 +76,8 @@ async def _all(url: str, where: str, *, quick: bool) -> list[Figure]:
                 finally:
                     statements["events_add"] = ordered
         of = f"{where}, transactions of {size}"
-        made = [Figure(f"{of}, {name}", "/s", tuple(found)) for name, found in rates.items()]
-        figures += [*made, ratio(f"{of}: ordered / not", *made, at_least(0.8))]
+        ours, free = (Figure(f"{of}, {name}", "/s", tuple(found)) for name, found in rates.items())
+        figures += [ours, free, ratio(f"{of}: ordered / not", ours, free, at_least(0.8))]
     await raw.close()
     return figures
 

@@ -239,7 +239,9 @@ async def judge_settings(raw: PostgresConnection) -> None:
     finally:
         await raw.execute("ROLLBACK")
     found = dict(rows)
-    wrong = [f"{name} is {found.get(name)}, not {must}" for name, must in WRITES_UNDER.items() if found.get(name) != must]
+    wrong = [
+        f"{name} is {found.get(name)}, not {must}" for name, must in WRITES_UNDER.items() if found.get(name) != must
+    ]
     if wrong:
         raise ConfigError(
             f"store.url: what a transaction sets does not take effect there: {'; '.join(wrong)}. A pooler in between "
