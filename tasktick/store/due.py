@@ -47,7 +47,7 @@ async def timers(
     return await _within(tx, "timers_in", _Page[Timer], (after, after_id), until, limit, partitions)
 
 
-async def _within(  # noqa: PLR0913 - the bounds of a reading
+async def _within(
     tx: Transaction,
     query: str,
     page: type[_Page[T]],

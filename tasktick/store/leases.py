@@ -65,7 +65,7 @@ async def join(tx: Transaction, start: Start, now: int) -> None:
     await tx.run("node_insert", **msgspec.structs.asdict(start), now=now)
 
 
-async def renew(  # noqa: PLR0913 - a term, and what its holder says of itself
+async def renew(
     tx: Transaction, incarnation: str, beat: int, ttl_ms: int, now: int, bearing: Bearing | None = None
 ) -> bool:
     """Prolong this node's term; false if the term is not the one that was seen.

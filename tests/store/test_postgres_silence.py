@@ -15,7 +15,7 @@ from tasktick.errors import ConfigError, StoreUnavailable
 from tasktick.model.state import State
 from tasktick.store import leases, postgres_database, postgres_links, postgres_writer, tasks
 from tasktick.store.leases import Start
-from tasktick.store.postgres import PostgresTransaction
+from tasktick.store.postgres import BEGIN_WRITE, PostgresTransaction
 from tasktick.store.postgres_database import API_READERS, PostgresDatabase
 from tasktick.store.postgres_links import AT_ONCE_MAX, REST_MOST_MS, PostgresAddress
 from tasktick.store.protocol import Lane, Transaction
@@ -254,9 +254,9 @@ async def test_the_kernel_ends_a_connection_to_a_server_that_is_gone(world: Worl
 async def test_a_pooler_that_drops_what_a_transaction_asks_for_is_refused(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drops: str
 ) -> None:
-    said = [one for one in postgres_database.BEGIN_WRITE.split("; ") if f"SET LOCAL {drops} " not in one]
+    said = [one for one in BEGIN_WRITE.split("; ") if f"SET LOCAL {drops} " not in one]
     begin = "; ".join(said).replace(f" {drops}", "")
-    assert begin != postgres_database.BEGIN_WRITE
+    assert begin != BEGIN_WRITE
     monkeypatch.setattr(postgres_database, "BEGIN_WRITE", begin)
     place = f"{url}&default_transaction_isolation=serializable"
     with pytest.raises(ConfigError, match="does not take effect there"):
