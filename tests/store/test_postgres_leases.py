@@ -150,6 +150,19 @@ async def test_a_plan_comes_to_its_lease_with_nothing_in_hand(url: str, world: W
         assert await planning == [True]
 
 
+async def test_two_nodes_are_not_drained_at_once(url: str, world: World) -> None:
+    """Each would count on the other."""
+    async with open_transaction(url) as first, open_transaction(url) as second:
+        await leases.take_turn_to_drain(first)
+        await leases.drain(first, "a", world.now)
+        turn = asyncio.ensure_future(leases.take_turn_to_drain(second))
+        await until_waiting(url)
+        await first._raw.execute("COMMIT")
+        await turn
+        assert {node.name for node in (await leases.view(second, world.now)).nodes if node.drained} <= {"a"}
+        assert await second._raw.fetchval("SELECT name FROM drained_nodes") == "a"
+
+
 async def until_waiting(url: str) -> None:
     """Until somebody waits for a lock."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
