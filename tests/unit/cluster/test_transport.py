@@ -284,6 +284,7 @@ async def test_a_member_that_takes_no_answer_is_left_too(
     entry = heard.state().entries[0]
     large = State((msgspec.structs.replace(entry, node=msgspec.structs.replace(entry.node, api="x" * 128)),) * 1_000)
     monkeypatch.setattr(heard, "state", lambda: large)
+    transport._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2_048)  # or the kernel takes it all
     with socket.socket() as stopped:
         stopped.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
         await asyncio.to_thread(stopped.connect, transport.address)
