@@ -212,6 +212,10 @@ def check_processes(config: Config) -> None:
             f"{processes} processes need PostgreSQL (--store postgresql://…): SQLite is written by one process. "
             "Name a PostgreSQL, or leave --processes out.",
         )
+    if processes > 1 and config.node is not None and NODE_NAME.fullmatch(f"{config.node}-{processes}") is None:
+        raise Wrong(
+            "node", f"{config.node!r} is too long: each process is a node, whose name has -{processes} behind it."
+        )
 
 
 def is_shared(config: Config) -> bool:

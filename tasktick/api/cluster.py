@@ -48,6 +48,7 @@ async def drain(call: Call) -> Reply:
     _check_shared(call)
 
     async def operation(tx: Transaction) -> tuple[str, StoredAnswer]:
+        await leases.take_turn_to_drain(tx)
         view = await leases.view(tx, call.now)
         node = _find(view, call.parameters["id"])
         if not eligible(view.nodes, view.now).keys() - {node.name} and not node.drained:

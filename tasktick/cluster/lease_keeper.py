@@ -16,7 +16,7 @@ from tasktick import logs
 from tasktick.clock import Clock, StoreClock
 from tasktick.cluster.handover import Plan, plan
 from tasktick.cluster.ownership import Ownership
-from tasktick.cluster.ring import live, placement
+from tasktick.cluster.ring import live, namesake, placement
 from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.partition import Lease
@@ -107,6 +107,7 @@ class LeaseKeeper:
         self._stepped_until_ms = 0.0
         self._looked_ms = float("-inf")
         self._leaving = False
+        self._namesake: str | None = None
         self.view: View | None = None
 
     async def join(self) -> None:
@@ -249,6 +250,7 @@ class LeaseKeeper:
     def _see(self, view: View, asked_ms: float) -> None:
         self.view = view
         self._onlooker.seen(view)
+        self._warn_of_namesake(view)
         if self._leaving:
             return
         was_doubted = self._ownership.is_doubted
@@ -265,6 +267,20 @@ class LeaseKeeper:
         if lost:
             self._metrics.events["partition_lost"] += len(lost)
             log.warning("partitions_lost", partitions=len(lost))
+
+    def _warn_of_namesake(self, view: View) -> None:
+        """Say once that this node owns nothing as long as another has its name: nobody may be told by gossip."""
+        other = namesake(view.nodes, self._start.incarnation, view.now)
+        before, self._namesake = self._namesake, None if other is None else other.incarnation
+        if other is not None and other.incarnation != before:
+            self._metrics.events["node_name_taken"] += 1
+            log.error(
+                "node_name_taken",
+                node=other.name,
+                by=other.incarnation,
+                address=other.address,
+                advice="another node has started under this name and takes its partitions: give each its own (--node)",
+            )
 
     def _took(self, gained: Sequence[int]) -> None:
         if gained:

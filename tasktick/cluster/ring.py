@@ -23,12 +23,24 @@ def live(nodes: Iterable[NodeRow], now: int) -> dict[str, NodeRow]:
     return {node.incarnation: node for node in nodes if node.dead_at is None and node.expires_at > now}
 
 
+def namesake(nodes: Iterable[NodeRow], me: str, now: int) -> NodeRow | None:
+    """Who has started later under the name of this one, and lives: it gets all that goes by that name."""
+    living = live(nodes, now)
+    mine = living.get(me)
+    others = [] if mine is None else [node for node in living.values() if node.name == mine.name and node is not mine]
+    return next((node for node in others if mine is not None and _began(node) > _began(mine)), None)
+
+
+def _began(node: NodeRow) -> tuple[int, str]:
+    return node.started_at, node.incarnation
+
+
 def eligible(nodes: Iterable[NodeRow], now: int) -> dict[str, NodeRow]:
     """By name, those that may own something: live, not drained, and the last start of their name."""
     latest: dict[str, NodeRow] = {}
     for node in live(nodes, now).values():
         other = latest.get(node.name)
-        if other is None or (node.started_at, node.incarnation) > (other.started_at, other.incarnation):
+        if other is None or _began(node) > _began(other):
             latest[node.name] = node
     return {name: node for name, node in latest.items() if not node.drained}
 

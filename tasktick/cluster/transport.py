@@ -200,6 +200,7 @@ class SocketTransport:
             writer.transport.abort()
             return
         ended = self._serving[writer] = asyncio.Event()
+        done = False
         try:
             async with asyncio.timeout(EXCHANGE_TIMEOUT_MS / 1_000):
                 hello = self._door.hello()
@@ -207,11 +208,14 @@ class SocketTransport:
                 pull = self._door.pull(hello, await _read(reader, STATE_BYTES_MAX))
                 if pull is not None:
                     await _write(writer, pull)
+            done = True
         except _TooLong:
             self._door.events[Dropped.OVERSIZED] += 1
         except _BROKEN:
             self._door.events[Dropped.MALFORMED] += 1
         finally:
+            if not done:  # what it has not taken it is not waited for to take
+                writer.transport.abort()
             await _hang_up(writer)
             del self._serving[writer]
             ended.set()
@@ -256,7 +260,11 @@ async def _write(writer: asyncio.StreamWriter, frame: bytes) -> None:
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
     writer.close()
     with suppress(*_BROKEN):
-        await writer.wait_closed()
+        try:
+            async with asyncio.timeout(EXCHANGE_TIMEOUT_MS / 1_000):
+                await writer.wait_closed()
+        finally:
+            writer.transport.abort()
 
 
 async def open_sockets(door: Door, host: str = "127.0.0.1", port: int = 0) -> SocketTransport:

@@ -8,6 +8,7 @@ merely late, nothing is dropped.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -95,7 +96,9 @@ class Materialiser:
         What comes due meanwhile is left to the loop, or a busy calendar would never let anything else start.
         """
         now = self._clock.now_ms()
-        await self._database.write(lambda tx: schedules.outdate(tx, now, zones.version()), Lane.UPKEEP)
+        outdate = partial(schedules.outdate, now=now, tzdata=zones.version())
+        while await self._database.write(outdate, Lane.UPKEEP):
+            pass
         try:
             while await self._round(now):
                 pass

@@ -138,6 +138,11 @@ async def withdraw(tx: Transaction, incarnation: str, partitions: Sequence[int])
     await tx.run("leases_withdraw", incarnation=incarnation, partitions=partitions)
 
 
+async def take_turn_to_drain(tx: Transaction) -> None:
+    """Until this transaction ends, nobody else drains a node: who would be left is as it is read from here on."""
+    await tx.rows("drain_turn", bool | int)  # type: ignore[arg-type] # a union
+
+
 async def drain(tx: Transaction, name: str, now: int) -> None:
     """This node is to own nothing, until it is said otherwise."""
     await tx.run("node_drain", name=name, now=now)

@@ -43,6 +43,7 @@ STANDING = (
     "skipped",
     "missed",
 )
+OUTDATED_MAX = 500
 JSON_COLUMNS = ("tags", "rule", "catch_up", "template")
 
 
@@ -103,9 +104,9 @@ async def define(tx: Transaction, plan: Plan) -> None:
 
 async def carry_out(tx: Transaction, plans: Sequence[Plan], term: Term | None = None) -> list[bool]:
     """Write plans; which of them were not stale. An owner shows its term; who plans in this transaction has none."""
-    stale = await _stale(tx, plans)
-    if term is not None:
-        stale |= await _foreign(tx, plans, term)
+    # Leases first, as a claim does: who comes to them with tasks in hand closes a ring of waiters.
+    stale = set() if term is None else await _foreign(tx, plans, term)
+    stale |= await _stale(tx, plans)
     fresh = [plan for place, plan in enumerate(plans) if place not in stale]
     if fresh:
         await _write(tx, fresh)
@@ -206,8 +207,8 @@ async def put_off(tx: Transaction, ids: list[str], until: int) -> None:
 
 
 async def outdate(tx: Transaction, now: int, tzdata: str) -> int:
-    """Look again at those whose fire ahead was worked out by other zone data; how many."""
-    return await tx.run("schedules_outdated", now=now, tzdata=tzdata)
+    """Look again at some of those whose fire ahead was worked out by other zone data; how many."""
+    return await tx.run("schedules_outdated", now=now, tzdata=tzdata, limit=OUTDATED_MAX)
 
 
 async def resolve(tx: Transaction, tenant: str, name: str) -> str:

@@ -11,12 +11,15 @@ import pytest
 
 from tasktick.model.ids import partition_of
 from tasktick.model.partition import ALL_PARTITIONS
-from tasktick.store import claims, leases
+from tasktick.scheduler.plan import settle
+from tasktick.store import claims, leases, schedules
 from tasktick.store.postgres import BEGIN_WRITE, PostgresTransaction
 from tasktick.store.postgres_links import PostgresAddress
+from tasktick.store.schedules import Term
 from tests import postgres
+from tests.store.calendar import MINUTE_MS, PARTITION, Calendar
 from tests.store.drivers import opened
-from tests.store.world import World
+from tests.store.world import HOUR_MS, World
 
 pytestmark = [
     pytest.mark.postgres,
@@ -134,6 +137,41 @@ async def test_what_changes_several_leases_locks_them_in_order(url: str, world: 
             assert not changing.done()
             await holder._raw.execute("ROLLBACK")
             await changing
+
+
+async def test_a_plan_comes_to_its_lease_with_nothing_in_hand(url: str, world: World) -> None:
+    """A claim has its lease and wants a task; a plan that had the task, and wanted a lease, would close a ring."""
+    world.now -= world.now % HOUR_MS
+    calendar = Calendar(world)
+    name = await calendar.create()
+    world.now += MINUTE_MS
+    seen = await calendar.find(name)
+    plan = settle(seen.schedule, seen.tasks, calendar.moment())
+    assert plan is not None
+    term = Term(world.incarnation, world.epochs)
+    async with open_transaction(url) as taker, open_transaction(url) as planner, open_transaction(url) as claimer:
+        await taker._raw.execute(f"SELECT FROM leases WHERE partition_id = {PARTITION} FOR UPDATE")
+        await planner._raw.execute("SET LOCAL lock_timeout = 4000")
+        planning = asyncio.ensure_future(schedules.carry_out(planner, [plan], term))
+        await until_waiting(url)
+        await claimer._raw.execute("SELECT FROM schedules FOR UPDATE")
+        await claimer._raw.execute("SELECT FROM tasks FOR UPDATE")
+        await claimer._raw.execute("ROLLBACK")
+        await taker._raw.execute("ROLLBACK")
+        assert await planning == [True]
+
+
+async def test_two_nodes_are_not_drained_at_once(url: str, world: World) -> None:
+    """Each would count on the other."""
+    async with open_transaction(url) as first, open_transaction(url) as second:
+        await leases.take_turn_to_drain(first)
+        await leases.drain(first, "a", world.now)
+        turn = asyncio.ensure_future(leases.take_turn_to_drain(second))
+        await until_waiting(url)
+        await first._raw.execute("COMMIT")
+        await turn
+        assert {node.name for node in (await leases.view(second, world.now)).nodes if node.drained} <= {"a"}
+        assert await second._raw.fetchval("SELECT name FROM drained_nodes") == "a"
 
 
 async def until_waiting(url: str) -> None:

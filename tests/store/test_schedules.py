@@ -259,6 +259,15 @@ async def test_other_zone_data_moves_the_fire_ahead(calendar: Calendar) -> None:
     assert (await calendar.ahead(name)).id == ahead.id, "it was the same time"
 
 
+async def test_other_zone_data_is_taken_up_a_few_at_a_time(calendar: Calendar, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "OUTDATED_MAX", 2)
+    names = [await calendar.create() for _ in range(3)]
+    write, now = calendar.world.database.write, calendar.world.now
+    taken = [await write(lambda tx: schedules.outdate(tx, now, "2026b")) for _ in range(3)]
+    assert taken == [2, 1, 0]
+    assert [(await calendar.row(name)).look_at for name in names] == [now] * 3
+
+
 async def test_a_deleted_schedule_leaves_its_ledger_and_no_fire(calendar: Calendar) -> None:
     name = await calendar.create()
     await calendar.fire(name)

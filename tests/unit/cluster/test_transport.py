@@ -5,6 +5,7 @@ import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import msgspec
 import pytest
 
 from tasktick.cluster import transport as transport_module
@@ -272,6 +273,29 @@ async def test_connections_are_bounded_and_who_is_silent_is_left(
     assert heard.events == {Dropped.OVERLOADED: 1, Dropped.MALFORMED: SERVED_MAX}
     for _, each in [*streams, (late, writer)]:
         each.close()
+
+
+async def test_a_member_that_takes_no_answer_is_left_too(
+    served: tuple[SocketTransport, Heard], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is stopped within an exchange would else have its place for ever."""
+    monkeypatch.setattr(transport_module, "EXCHANGE_TIMEOUT_MS", 200)
+    transport, heard = served
+    entry = heard.state().entries[0]
+    large = State((msgspec.structs.replace(entry, node=msgspec.structs.replace(entry.node, api="x" * 128)),) * 1_000)
+    monkeypatch.setattr(heard, "state", lambda: large)
+    transport._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2_048)  # or the kernel takes it all
+    with socket.socket() as stopped:
+        stopped.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
+        await asyncio.to_thread(stopped.connect, transport.address)
+        hello = await asyncio.to_thread(stopped.recv, 4 + 16 + 16)
+        member = Heard(7)
+        push = Door(Seal(Keyring([KEY]), member.incarnation), member.events, member).push(hello[4:])
+        assert push is not None
+        stopped.sendall(len(push).to_bytes(4, "big") + push)
+        async with asyncio.timeout(5):
+            while not heard.states or transport._serving:  # noqa: ASYNC110 - who is served has no event
+                await asyncio.sleep(0.01)
 
 
 async def test_its_end_does_not_wait_for_who_is_silent(served: tuple[SocketTransport, Heard]) -> None:

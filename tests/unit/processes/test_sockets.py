@@ -3,12 +3,13 @@
 import os
 import socket
 
+import msgspec
 import pytest
 
 from tasktick.errors import ConfigError
 from tasktick.processes.sockets import adopt, open_all_gossip, open_gossip
 from tasktick.processes.supervisor import config_of
-from tasktick.settings import ClusterConfig, Config, ServerConfig, StoreConfig, check
+from tasktick.settings import ClusterConfig, Config, ServerConfig, StoreConfig, check, check_processes
 
 STORE = StoreConfig(url="postgresql://db/tasktick")
 
@@ -76,3 +77,10 @@ def test_a_process_asks_its_siblings_first_and_then_those_that_are_set() -> None
     assert own.node == "big-2"
     assert own.cluster.gossip == "127.0.0.1:7947"
     assert own.cluster.join == ("127.0.0.1:7946", "127.0.0.1:7948", "127.0.0.1:7999")
+
+
+def test_a_name_that_leaves_no_room_for_a_number_is_refused() -> None:
+    named = msgspec.structs.replace(settings("127.0.0.1:0", processes=16), node="n" * 62)
+    with pytest.raises(ConfigError, match="too long"):
+        check_processes(named)
+    check_processes(msgspec.structs.replace(named, node="n" * 61))

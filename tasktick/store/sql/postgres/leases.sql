@@ -56,6 +56,10 @@ WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :clock::big
         ORDER BY name, started_at DESC
     );
 
+-- Two that are drained at once would each count on the other: who drains waits for who does.
+-- name: drain_turn
+SELECT json_build_array(pg_advisory_xact_lock(1952544622, hashtext(current_schema()))::text = '');
+
 -- name: node_drain
 INSERT INTO drained_nodes (name, since) VALUES (:name::text, :clock::bigint) ON CONFLICT (name) DO NOTHING;
 

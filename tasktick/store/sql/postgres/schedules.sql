@@ -145,8 +145,18 @@ WHERE (partition_id, id) IN (
 
 -- Those whose fire ahead was worked out by other zone data.
 -- name: schedules_outdated
+WITH outdated AS MATERIALIZED (
+    SELECT partition_id, id FROM schedules
+    WHERE look_at > :now::bigint AND NOT paused AND tzdata <> :tzdata::text
+    ORDER BY look_at, id LIMIT :limit::bigint
+), locked AS MATERIALIZED (
+    SELECT s.partition_id, s.id FROM outdated JOIN schedules AS s USING (partition_id, id)
+    WHERE s.look_at > :now::bigint
+    ORDER BY s.partition_id, s.id
+    FOR NO KEY UPDATE OF s
+)
 UPDATE schedules SET look_at = :now::bigint
-WHERE look_at > :now::bigint AND NOT paused AND tzdata <> :tzdata::text;
+FROM locked WHERE schedules.partition_id = locked.partition_id AND schedules.id = locked.id;
 
 -- fragment: schedule_filter
         AND (:name::text IS NULL OR s.name = :name::text)

@@ -54,6 +54,10 @@ WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now))
         )
     );
 
+-- There is one writer.
+-- name: drain_turn
+SELECT json_array(1);
+
 -- name: node_drain
 INSERT INTO drained_nodes (name, since) VALUES (:name, :now) ON CONFLICT (name) DO NOTHING;
 

@@ -109,7 +109,10 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND look_at < :until;
 
 -- Those whose fire ahead was worked out by other zone data.
 -- name: schedules_outdated
-UPDATE schedules SET look_at = :now WHERE look_at > :now AND paused = 0 AND tzdata <> :tzdata;
+UPDATE schedules SET look_at = :now WHERE id IN (
+    SELECT id FROM schedules WHERE look_at > :now AND paused = 0 AND tzdata <> :tzdata
+    ORDER BY look_at, id LIMIT :limit
+);
 
 -- fragment: schedule_filter
         AND (:name IS NULL OR s.name = :name)
