@@ -166,10 +166,10 @@ async def test_what_was_cut_off_begins_again(stock: Stock) -> None:
 @pytest.mark.slow
 async def test_a_day_with_as_many_other_tasks_is_written_again(stock: Stock) -> None:
     """One that was written is run again and goes; one that a wrong clock dates back to that day comes."""
+    dated_back = await stock.world.claimed()
     first, dead, _ = await stock.fill()
     await stock.archive(1)
     now, stock.world.now = stock.world.now, stock.world.now - DAY_MS
-    dated_back = await stock.world.claimed()
     await stock.world.finish(dated_back)
     stock.world.now = now
     await stock.world.act("run", first)
