@@ -137,11 +137,25 @@ class Folder:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.manifest = self._read(self.manifest.store)
-            yield
+            with self._told():
+                yield
         except BlockingIOError as error:
             raise StoreError(f"Another archive is being written to {self.path}. Wait for its end.") from error
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What goes wrong with a file is not taken for a fault of the store."""
+        try:
+            yield
+        except (ConnectionError, TimeoutError):  # of a server
+            raise
+        except OSError as error:
+            raise StoreError(
+                f"The archive {self.path} cannot be written: {error.strerror or error}. Make room there, see to its "
+                "rights, and run the command again: it goes on where it stood."
+            ) from error
 
     def _read(self, store: str) -> Manifest:
         place = self.path / MANIFEST
@@ -187,17 +201,18 @@ class Folder:
         """Write a day's tasks, as this snapshot has them; the file is whole when its name is there."""
         part = self.path / f"{name}.part"
         file = File(day_text(from_at), 0, 0, 0, 0, "")
-        with _private(part) as out:
+        with self._told(), _private(part) as out:
             # No time in the header: the same rows make the same file.
             with gzip.GzipFile(filename="", fileobj=out, mode="wb", mtime=0) as packed:
                 for page in pages:
                     await _write_page(tx, packed, file, from_at, page)
             out.flush()
             os.fsync(out.fileno())
-        file.bytes = part.stat().st_size
-        file.sha256 = checksum(part)
-        part.replace(self.path / name)
-        self._sync()
+        with self._told():
+            file.bytes = part.stat().st_size
+            file.sha256 = checksum(part)
+            part.replace(self.path / name)
+            self._sync()
         return file
 
     def verify(self, name: str) -> None:

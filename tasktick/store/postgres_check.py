@@ -152,4 +152,6 @@ async def archived(
             return await archiving.archive(archiving.ServerAccess(raw), folder, before, drop=drop, told=told)
     except Exception as error:
         raise_as_ours(address, error)
-        raise
+        if fault_of(error) is None:
+            raise
+        raise StoreError(f"The store {address.shown} cannot be archived: {error}.") from error

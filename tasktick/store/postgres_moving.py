@@ -96,15 +96,19 @@ class PostgresEnd:
     def _transaction(self) -> PostgresTransaction:
         return PostgresTransaction(self._connection)
 
-    async def _tried(self, work: Awaitable[T]) -> T:
+    async def _tried(self, work: Awaitable[T], about: str = "") -> T:
         try:
             return await work
         except Exception as error:
             ours = known(error)
             if ours is not error:
                 raise ours from error
-            if fault_of(error) is not None:
-                raise StoreError(f"The store {self.shown} refused a part of the move: {error}") from error
+            # The driver finds by itself what is no number of that size.
+            if fault_of(error) is not None or isinstance(error, OverflowError):
+                raise StoreError(
+                    f"The store {self.shown} refused a part of the move{about}: {error}. Run `tasktick store check` on "
+                    "the other; then the same command goes on."
+                ) from error
             raise
 
     async def whereabouts(self) -> Whereabouts:
@@ -184,7 +188,8 @@ class PostgresEnd:
             )
             await whereabouts.reached(tx, change.progress, change.run)
 
-        await self._write(operation)
+        beyond = "" if change.after is None else f", beyond {'/'.join(map(str, change.after))}"
+        await self._write(operation, f" (table {table.name}{beyond})")
 
     def _records(self, table: Table, rows: Sequence[Row]) -> Iterator[Row]:
         types = self._types[table.name]
@@ -197,8 +202,8 @@ class PostgresEnd:
             front = (partition_of(row[0]),) if table.by_id else ()
             yield (*front, *values, *added)
 
-    async def _write(self, operation: Callable[[Transaction], Awaitable[None]]) -> None:
-        await self._tried(self._in_transaction(operation))
+    async def _write(self, operation: Callable[[Transaction], Awaitable[None]], about: str = "") -> None:
+        await self._tried(self._in_transaction(operation), about)
 
     async def _in_transaction(self, operation: Callable[[Transaction], Awaitable[None]]) -> None:
         raw = self._connection

@@ -70,7 +70,7 @@ def archived(
 ) -> list[archiving.Done]:
     """Write out what ended before a day; what is dropped from a file needs its daemon to have stopped."""
     if isinstance(place, Path):
-        return _asked_of_file(place, lambda: _file_archived(place, before, out, drop=drop, told=told))
+        return _asked_of_file(place, lambda: _file_archived(place, before, out, drop=drop, told=told), "archived")
     return asyncio.run(postgres_check.archived(place, before, out, drop=drop, told=told))
 
 
@@ -90,7 +90,7 @@ def _file_archived(
             raw.close()
 
 
-def _asked_of_file(place: Path, work: Callable[[], T]) -> T:
+def _asked_of_file(place: Path, work: Callable[[], T], what: str = "migrated") -> T:
     """Do it; what goes wrong with the file, in words that help."""
     try:
         return work()
@@ -100,7 +100,7 @@ def _asked_of_file(place: Path, work: Callable[[], T]) -> T:
         advice = f"Run `tasktick store check {flag_of(place)}`."
         if not may_write(place.parent):
             advice = "Run this as the daemon's user."
-        raise StoreError(f"The store {place} cannot be migrated: {error}. {advice}") from error
+        raise StoreError(f"The store {place} cannot be {what}: {error}. {advice}") from error
 
 
 def _file_steps(path: Path, *, only_check: bool) -> list[migrate.Migration]:

@@ -1,7 +1,9 @@
 """The archive: what ended on a day is written whole, once, and dropped only if a file holds it."""
 
+import errno
 import gzip
 import json
+import os
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from tasktick.errors import StoreError
 from tasktick.model.state import State
-from tasktick.store import archiving, counts, listing
+from tasktick.store import archive, archiving, counts, listing
 from tasktick.store.archive import Folder
 from tasktick.store.archiving import Access, Done, FileAccess, ServerAccess
 from tasktick.store.connect import raw_connection
@@ -166,10 +168,10 @@ async def test_what_was_cut_off_begins_again(stock: Stock) -> None:
 @pytest.mark.slow
 async def test_a_day_with_as_many_other_tasks_is_written_again(stock: Stock) -> None:
     """One that was written is run again and goes; one that a wrong clock dates back to that day comes."""
+    dated_back = await stock.world.claimed()
     first, dead, _ = await stock.fill()
     await stock.archive(1)
     now, stock.world.now = stock.world.now, stock.world.now - DAY_MS
-    dated_back = await stock.world.claimed()
     await stock.world.finish(dated_back)
     stock.world.now = now
     await stock.world.act("run", first)
@@ -190,6 +192,21 @@ async def test_what_is_written_is_private_and_by_one_at_a_time(stock: Stock) -> 
     with Folder(stock.out, "store").held(), pytest.raises(StoreError, match="Another archive"):
         await stock.archive(2)
     assert len(await stock.archive(2)) == 2
+
+
+@pytest.mark.slow
+async def test_a_full_disk_is_told_and_is_not_the_stores(stock: Stock, monkeypatch: pytest.MonkeyPatch) -> None:
+    await stock.fill()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive.os, "fsync", full)  # type: ignore[attr-defined] # as the module has it
+        with pytest.raises(StoreError, match=r"archive .* cannot be written: No space left"):
+            await stock.archive(1, drop=True)
+    assert len(await stock.left()) == 4
+    assert (await stock.archive(1))[0].file.tasks == 2
 
 
 def test_another_store_has_its_own_folder(tmp_path: Path) -> None:

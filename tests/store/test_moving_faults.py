@@ -185,3 +185,19 @@ async def test_a_full_disk_is_told_and_outlived(newest_server: str, rich_file: P
         for end in ends:
             await end.close()
     assert (await move(newest_server, target)).tables == await holds(target)
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [("attempts", "error_detail = 'a' || char(0)"), ("tasks", "priority = 3000000000")],
+)
+async def test_what_a_server_cannot_hold_is_told_with_its_table(
+    newest_server: str, rich_file: Path, table: str, change: str
+) -> None:
+    """No request brings such a row; a hand or another program may."""
+    raw = sqlite3.connect(rich_file)
+    raw.execute(f"UPDATE {table} SET {change}")
+    raw.commit()
+    raw.close()
+    with pytest.raises(StoreError, match=rf"refused a part of the move \(table {table}.*store check"):
+        await move(rich_file, newest_server)
