@@ -115,7 +115,7 @@ async def test_what_others_own_is_passed_over_unread(connection: asyncpg.Connect
     assert {node["Index Name"] for node in scans} == {"tasks_waiting_by_partition"}
     due = await connection.fetchval("SELECT count(*) FROM tasks WHERE state IN (2, 5) AND partition_id < $1", owned)
     read = sum((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"] for node in scans)
-    assert due <= read <= due + owned  # an average of the loops, rounded
+    assert abs(read - due) <= owned / 2  # an average of the loops, rounded
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
