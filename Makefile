@@ -95,7 +95,7 @@ types: $(INSTALLED) ## Check types, strictly.
 	@$(BIN)/mypy
 
 .PHONY: chaos
-chaos: $(INSTALLED) ## Break it on purpose and check what is left: SUITE=kill COUNT=20 SEED=1.
+chaos: $(INSTALLED) ## Break it on purpose: SUITE=kill|powercut|ledger|ring|zombie|rolling|postgres|partition|failover|controls.
 	@$(BIN)/python -m tests.chaos --suite $(SUITE) --count $(COUNT) --seed $(SEED) $(ARGS)
 
 .PHONY: sim

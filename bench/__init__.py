@@ -1,8 +1,8 @@
 """Measures TaskTick, each figure beside a limit that is measured in the same run.
 
-One module for each question (`fire`, `lateness`, `create`, `postgres`, `boot`); `run` asks them and prints a table. A
-question alternates three rounds of the real daemon with its limits and takes medians, because a machine
-drifts from minute to minute: ratios mean something, absolute figures are this machine's of this minute. So a
+One module for each question (`python -m bench.run --help` lists them); `run` asks them and prints a table. A question
+alternates three rounds of the real daemon with its limits and takes medians, because a machine drifts from minute to
+minute: ratios mean something, absolute figures are this machine's of this minute. So a
 target is printed with whether it was met, and nothing fails by it.
 
 Limits stand in `limit_*`: the same work with everything left out that makes it a scheduler. The other ends

@@ -30,7 +30,7 @@ KEY_FILE = "operator.key"
 class Daemon:
     """A process that serves."""
 
-    def __init__(self, data: Path, store: str | None = None) -> None:
+    def __init__(self, data: Path, store: str | None = None, *flags: str) -> None:
         self.data = data
         self.port = free_port()
         self._log = (data.parent / f"{data.name}.log").open("ab")
@@ -40,6 +40,7 @@ class Daemon:
             "serve",
             *("--data", str(data), "--listen", f"127.0.0.1:{self.port}", "--allow-network", "127.0.0.0/8"),
             *(("--store", store) if store is not None else ()),
+            *flags,
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,

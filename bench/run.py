@@ -16,7 +16,19 @@ from pathlib import Path
 
 import msgspec
 
-from bench import boot, create, fire, lateness, postgres
+from bench import (
+    arrays,
+    boot,
+    create,
+    fire,
+    guard,
+    lateness,
+    move,
+    nodes,
+    postgres,
+    postgres_claim,
+    postgres_import,
+)
 from bench.figures import Figure, as_record, table
 from tasktick import __version__
 from tasktick.store.connect import SQLITE_VERSION_TEXT
@@ -28,7 +40,13 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "lateness": ("lateness: from the due instant to the receiver", lateness.measure),
     "create": ("create: tasks accepted, durable each", create.measure),
     "postgres": ("postgres: the same beside SQLite", postgres.measure),
+    "postgres-claim": ("postgres-claim: beside what has finished, and under an open snapshot", postgres_claim.measure),
+    "postgres-import": ("postgres-import: new tasks as JSON, as arrays, by COPY", postgres_import.measure),
+    "guard": ("guard: what keeps a partition from being taken under a claim", guard.measure),
+    "arrays": ("arrays: how a hot batch travels to a PostgreSQL", arrays.measure),
+    "nodes": ("nodes: one, two and three on one database", nodes.measure),
     "boot": ("boot: with tasks pending", boot.measure),
+    "move": ("move: a store to PostgreSQL and back", move.measure),
 }
 
 

@@ -5,40 +5,23 @@ Exit codes: 0 done, 1 it did not work, 2 wrong usage or wrong settings; `ctl` ad
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from tasktick import __version__
 from tasktick.ctl.group import LazyGroup
+from tasktick.ctl.settings import FAILED, Failed, Misused, load_config, store_options, store_place
 from tasktick.errors import ConfigError, TaskTickError
 
 if TYPE_CHECKING:
     from tasktick.settings import Config
-    from tasktick.store.opening import Place
 
-FAILED = 1
-WRONG_USAGE = 2
 MASK = "***"
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-ONE_PROCESS = "In this version one process has the store for itself"
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class Failed(click.ClickException):
-    """It did not work: a sentence for standard error."""
-
-    exit_code = FAILED
-
-
-class Misused(Failed):
-    """What was asked for, by flags or settings, cannot be."""
-
-    exit_code = WRONG_USAGE
 
 
 @click.group(
@@ -64,57 +47,6 @@ def main() -> None:
     cli(prog_name="tasktick")
 
 
-def store_options(command: Command) -> Command:
-    """How to say which store."""
-    flags = (
-        click.option(
-            "--store",
-            "store_url",
-            metavar="URL",
-            help="sqlite:///relative.db, sqlite:////absolute.db or postgresql://user@host/database.",
-        ),
-        click.option("--data", metavar="DIR", help="The data folder.  [default: ./tasktick-data]"),
-        click.option(
-            "--config",
-            "file",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            envvar="TASKTICK_CONFIG",
-            show_envvar=True,
-            help="The TOML file with the settings.",
-        ),
-    )
-    for flag in flags:
-        command = flag(command)
-    return command
-
-
-def load_config(file: Path | None, flags: dict[str, Any] | None = None, failure: type[Failed] = Misused) -> "Config":
-    """The settings, from the file, the environment and the flags."""
-    from tasktick import config
-
-    try:
-        return config.load(file, os.environ, flags)
-    except ConfigError as error:
-        raise failure(str(error)) from error
-
-
-def store_place(config: "Config", failure: type[Failed] = Misused) -> "Place":
-    """Where the settings say that the store is."""
-    from tasktick.store.connect import require_postgres_driver
-    from tasktick.store.opening import place_of
-
-    try:
-        place = place_of(config.store)
-        if not isinstance(place, Path):
-            require_postgres_driver()
-    except ConfigError as error:
-        raise failure(str(error)) from error
-    folder = place.parent if isinstance(place, Path) else Path(config.store.data)
-    if os.path.isfile(folder):  # unlike Path's, it never raises
-        raise failure(f"{folder} is a file, not a folder: name a folder with --data.")
-    return place
-
-
 @cli.command()
 @store_options
 @click.option("--listen", metavar="HOST:PORT", help="Where clients reach it.  [default: 127.0.0.1:8080]")
@@ -133,10 +65,15 @@ def store_place(config: "Config", failure: type[Failed] = Misused) -> "Place":
     help="How to log to standard error.  [default: console on a terminal, else json]",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="[default: info]")
-@click.option("--processes", type=click.IntRange(1), hidden=True)
+@click.option(
+    "--processes",
+    type=int,
+    metavar="N",
+    help="Run so many processes that share --listen, each a node; needs a PostgreSQL.  [default: 1]",
+)
 @click.option("--gossip", metavar="HOST:PORT", help="Where other nodes on the same PostgreSQL reach this one.")
 @click.option("--join", metavar="HOST:PORT", multiple=True, help="Where another node gossips; repeatable.")
-def serve(file: Path | None, processes: int | None, **given: Any) -> None:
+def serve(file: Path | None, **given: Any) -> None:
     """Run TaskTick.
 
     With nothing else said, its data are in ./tasktick-data (the operator's key too, as operator.key) and it
@@ -149,26 +86,13 @@ def serve(file: Path | None, processes: int | None, **given: Any) -> None:
       tasktick serve --allow-network 127.0.0.0/8
       tasktick serve --config /etc/tasktick.toml --listen 0.0.0.0:8080 --public
     """
-    _refuse_processes(processes)
     names = {"store_url": "store.url", "data": "store.data", "listen": "server.listen", "public": "server.public"}
     names |= {"allow_networks": "dispatch.allow_networks", "log_format": "log.format", "log_level": "log.level"}
-    names |= {"gossip": "cluster.gossip", "join": "cluster.join"}
+    names |= {"gossip": "cluster.gossip", "join": "cluster.join", "processes": "server.processes"}
     flags = {names.get(name, name): value for name, value in given.items()}
     config = load_config(file, flags)
-    _refuse_gossip(config)
     store_place(config)
     raise SystemExit(_run(config, lambda: _reread(file, flags)))
-
-
-def _refuse_processes(processes: int | None) -> None:
-    if processes is not None and processes > 1:
-        raise Misused(f"--processes {processes}: {ONE_PROCESS}. Leave --processes out.")
-
-
-def _refuse_gossip(config: "Config") -> None:
-    """A ring of one would say that it is more than it is."""
-    if config.cluster.gossip is not None:
-        raise Misused(f"cluster.gossip: {ONE_PROCESS}; several nodes are not there yet. Leave gossip and join out.")
 
 
 def _reread(file: Path | None, flags: dict[str, Any]) -> "Config":
@@ -179,22 +103,65 @@ def _reread(file: Path | None, flags: dict[str, Any]) -> "Config":
 
 
 def _run(config: "Config", reread: Callable[[], "Config"]) -> int:
+    from tasktick import logs
+
+    logs.configure(config.log.level, config.log.format)
+    work: Coroutine[Any, Any, int]
+    if config.server.processes > 1:
+        from tasktick.processes.supervisor import run_supervisor
+
+        work = run_supervisor(config, reread=reread, command=_process_command())
+    else:
+        from tasktick.daemon import run_daemon
+
+        work = run_daemon(config, announce=_announce, reread=reread)
+    return _outcome(_runner(), work)
+
+
+def _runner() -> Callable[..., int]:
     if sys.platform == "linux":
         from uvloop import run
     else:
         from asyncio import run
+    return run
 
-    from tasktick import logs
-    from tasktick.daemon import run_daemon
 
-    logs.configure(config.log.level, config.log.format)
-    work = run_daemon(config, announce=_announce, reread=reread)
+def _outcome(run: Callable[..., int], work: Coroutine[Any, Any, int]) -> int:
     try:
         return run(work)
     except ConfigError as error:
         raise Misused(str(error)) from error
     except TaskTickError as error:
         raise Failed(str(error)) from error
+
+
+def _process_command() -> list[str]:
+    """How this very program is started again, as one process of several: its descriptor comes last."""
+    is_frozen = getattr(sys, "frozen", False)
+    begun = [] if is_frozen else sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
+    return [sys.executable, *begun, "serve-process"]
+
+
+@cli.command("serve-process", hidden=True)
+@click.argument("descriptor", type=int)
+def serve_process(descriptor: int) -> None:
+    """Run one process of several, for the supervisor that `serve --processes` starts."""
+    raise SystemExit(_outcome(_runner(), _serve_process(descriptor)))
+
+
+async def _serve_process(descriptor: int) -> int:
+    from tasktick import logs
+    from tasktick.clock import SystemClock
+    from tasktick.daemon import run_daemon
+    from tasktick.processes.child import Child
+
+    try:
+        child = await Child.meet(descriptor, SystemClock())
+    except OSError as error:
+        raise ConfigError("serve-process is for `tasktick serve --processes N` to start.") from error
+    logs.configure(child.config.log.level, child.config.log.format)
+    logs.bind_process(process=child.name)
+    return await run_daemon(child.config, announce=_announce, reread=child.reread, host=child)
 
 
 def _announce(text: str) -> None:
@@ -244,73 +211,61 @@ def _changed(section: msgspec.Struct, default: msgspec.Struct, prefix: str = "")
 @cli.command()
 @store_options
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit code 1 if there is something to apply.")
-def migrate(file: Path | None, data: str | None, store_url: str | None, only_check: bool) -> None:
-    """Bring a stopped store up to date.
+@click.option("--to", "version_to", type=click.IntRange(0), metavar="N", help="Stop at this version, or go back to it.")
+@click.option("--lose-data", is_flag=True, help="Go back even if that loses what the older version cannot hold.")
+def migrate(
+    file: Path | None,
+    data: str | None,
+    store_url: str | None,
+    only_check: bool,
+    version_to: int | None,
+    lose_data: bool,
+) -> None:
+    """Bring a stopped store up to date, or back to an older version.
 
-    `serve` does the same at its start.
+    `serve` does the first at its start. The way back is refused, with what would be lost, unless you say --lose-data.
 
     \b
     Examples:
       tasktick migrate --check
       tasktick migrate --data /var/lib/tasktick
+      tasktick migrate --to 5 --store postgresql://tasktick@db.example/tasktick
     """
     from tasktick.store import stopped
 
+    if only_check and version_to is not None:
+        raise Misused("--check says what an upgrade would apply; leave --to out.")
     place = store_place(load_config(file, {"store.data": data, "store.url": store_url}))
+    undone = False
     try:
-        steps = stopped.steps(place, only_check=only_check)
+        if version_to is None:
+            steps = stopped.steps(place, only_check=only_check)
+        else:
+            turn = stopped.turn(place, version_to, lose_data=lose_data)
+            steps, undone = turn.steps, turn.undone
     except TaskTickError as error:
         raise Failed(str(error)) from error
     shown = place if isinstance(place, Path) else place.shown
     if not steps:
-        click.echo(f"{shown} is up to date.")
+        click.echo(f"{shown} is {'up to date' if version_to is None else f'at version {version_to}'}.")
         return
-    click.echo(f"{shown}: {'would be applied' if only_check else 'applied'}:")
+    click.echo(f"{shown}: {'would be applied' if only_check else 'undone' if undone else 'applied'}:")
     for step in steps:
         click.echo(f"  {step.version:04} {step.name}")
     if only_check:
         click.get_current_context().exit(FAILED)
 
 
-@cli.group()
+@cli.group(
+    cls=LazyGroup,
+    lazy={
+        "archive": "tasktick.ctl.store_archive:command",
+        "check": "tasktick.ctl.store_check:command",
+        "move": "tasktick.ctl.store_move:command",
+    },
+)
 def store() -> None:
-    """Look into a store."""
-
-
-@store.command("check")
-@store_options
-@click.option("--full", is_flag=True, help="Compare every index with its table too; slow on a large store.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print it.")
-def store_check(file: Path | None, data: str | None, store_url: str | None, full: bool, output: str) -> None:
-    """Check that a store holds what it must.
-
-    It is only read, and may be in use meanwhile. Exit code 1 if something is wrong.
-
-    \b
-    Examples:
-      tasktick store check
-      tasktick store check --data /var/lib/tasktick --full -o json
-    """
-    from tasktick.ctl import render
-    from tasktick.store import stopped
-
-    place = store_place(load_config(file, {"store.data": data, "store.url": store_url}))
-    try:
-        report = stopped.checked(place, full=full)
-    except ConfigError as error:
-        raise Misused(str(error)) from error
-    except TaskTickError as error:
-        raise Failed(str(error)) from error
-    except OSError as error:
-        raise Failed(f"The store {place} cannot be read: {error.strerror or error}.") from error
-    if output == "json":
-        click.echo(msgspec.json.encode(report).decode())
-    else:
-        rows = [(one.name, "ok" if one.ok else "FAULT", one.detail) for one in report.checks]
-        render.table(("check", "result", "detail"), rows, whole=("check", "result", "detail"))
-        if not report.ok:
-            render.say("This store is damaged. Stop TaskTick, keep a copy of the folder, and restore a backup.")
-    click.get_current_context().exit(0 if report.ok else FAILED)
+    """Look into a store, write out what has finished, or move it to another place."""
 
 
 @cli.command()

@@ -8,6 +8,8 @@ import asyncio
 import time
 from typing import Protocol
 
+# How unevenly two clocks may run.
+DRIFT = 0.0005
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -38,6 +40,56 @@ class SystemClock:
 
     async def sleep_ms(self, duration_ms: float) -> None:
         await asyncio.sleep(max(0.0, duration_ms) / 1_000)
+
+
+class StoreClock:
+    """The time of a shared store, as a node may know it: told by the store, and counted on from the answer.
+
+    It is a lower bound, by as much as the answer took: nothing is early by it. Until it is told anything, it is the
+    machine's own; a store that is nobody else's tells nothing.
+    """
+
+    def __init__(self, own: Clock) -> None:
+        self._own = own
+        self._told_ms: float | None = None
+        self._at_ms = 0.0
+        self._doubt_ms = 0.0
+
+    def now_ms(self) -> int:
+        return self._own.now_ms() if self._told_ms is None else int(self._counted_ms(self._own.monotonic_ms()))
+
+    def monotonic_ms(self) -> float:
+        return self._own.monotonic_ms()
+
+    async def sleep_ms(self, duration_ms: float) -> None:
+        await self._own.sleep_ms(duration_ms)
+
+    def _counted_ms(self, monotonic_ms: float) -> float:
+        assert self._told_ms is not None
+        return self._told_ms + monotonic_ms - self._at_ms
+
+    def learn(self, told_ms: int, asked_ms: float, replied_ms: float) -> float:
+        """The store said this between those two; by how much its clock was set since the last time, as far as seen."""
+        took_ms = replied_ms - asked_ms
+        if self._told_ms is None:
+            self._told_ms, self._at_ms, self._doubt_ms = told_ms, replied_ms, took_ms
+            return 0.0
+        expected_ms, drift_ms = self._counted_ms(replied_ms), DRIFT * (replied_ms - self._at_ms)
+        # What was counted is a lower bound of a time that is at most so much later; so is what was told now.
+        ahead_ms = expected_ms - drift_ms - (told_ms + took_ms + 1)
+        behind_ms = told_ms - (expected_ms + drift_ms + self._doubt_ms + 1)
+        if ahead_ms <= 0:  # both bounds hold: the better one
+            self._told_ms = max(float(told_ms), expected_ms - drift_ms)
+        else:
+            self._told_ms = told_ms
+        self._doubt_ms = told_ms + took_ms + 1 - self._told_ms
+        self._at_ms = replied_ms
+        return behind_ms if behind_ms > 0 else -max(ahead_ms, 0.0)
+
+    @property
+    def offset_ms(self) -> int:
+        """How far the machine's own clock is ahead."""
+        return self._own.now_ms() - self.now_ms()
 
 
 def supervisor_us() -> int:

@@ -29,6 +29,7 @@ FLAGS = {
     "node": "--node",
     "server.listen": "--listen",
     "server.public": "--public",
+    "server.processes": "--processes",
     "store.url": "--store",
     "store.data": "--data",
     "dispatch.allow_networks": "--allow-network",

@@ -10,7 +10,6 @@ nothing changes. It also says that a terminal is gone, and then it is a stop.
 """
 
 import asyncio
-import errno
 import gc
 import os
 import resource
@@ -26,13 +25,13 @@ from random import Random
 import msgspec
 
 from tasktick import __version__, logs, reload
-from tasktick.access import operator_key, signing_secrets, vault
+from tasktick.access import operator_key, shared_vault, vault
 from tasktick.access.key_use import KeyUse
 from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
-from tasktick.clock import SystemClock
+from tasktick.clock import StoreClock, SystemClock
 from tasktick.cluster.joining import ring_of
 from tasktick.dispatch import signing
 from tasktick.dispatch.guard import AddressPolicy, classify
@@ -42,54 +41,25 @@ from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
 from tasktick.model.task import DEFAULT_TENANT, TaskState
 from tasktick.node import Node, World
-from tasktick.notify import Supervisor, Watchdog, watchdog_ms
+from tasktick.notify import Watchdog
+from tasktick.processes.host import Alone, Hooks, Host
+from tasktick.processes.sockets import url_of
+from tasktick.processes.terminal import Terminal
 from tasktick.service import Services
-from tasktick.settings import Config, check_listen, host_and_port
+from tasktick.settings import Config, check_listen
 from tasktick.store.opening import OpenStore, open_store
 
 log = logs.get("daemon")
 
 EXIT_OK = 0
 EXIT_CRASHED = 1
-ADDRESS_FILE = "address"
 # Long enough for answers that say why to leave. Nothing else may happen: the fate of a commit is unknown.
 CRASH_GRACE_MS = 500
 SECRET_BYTES = 32
-LISTEN_ADVICE = {
-    errno.EADDRINUSE: "Another process has it: choose another with --listen HOST:PORT.",
-    errno.EADDRNOTAVAIL: "This machine has no such address.",
-    errno.EACCES: "Ports below 1024 are the system's: choose another with --listen HOST:PORT.",
-}
 # A binary's unpacker hands on a signal that its child may have had from the terminal too: that is one signal.
 SAME_SIGNAL_MS = 300
 # Files besides connections: the store, logs, the loop's own.
 FILES_SPARE = 128
-
-
-def bind(config: Config) -> socket.socket:
-    """Take the address before anything is sent: no task may call it, whatever networks are allowed."""
-    host, port = host_and_port(config.server.listen)
-    door = None
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        door = socket.socket(family, kind, protocol)
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(address)
-    except OSError as error:
-        if door is not None:
-            door.close()
-        raise ConfigError(
-            f"server.listen: {config.server.listen} cannot be listened on: {error.strerror or error}. "
-            + LISTEN_ADVICE.get(error.errno or 0, "Choose another with --listen HOST:PORT.")
-        ) from error
-    door.setblocking(False)
-    return door
-
-
-def url_of(door: socket.socket) -> str:
-    """Where clients reach what listens there."""
-    host, port = door.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def address_policy(config: Config, door: socket.socket) -> AddressPolicy:
@@ -149,12 +119,16 @@ def tune_collector() -> None:
 
 
 async def run_daemon(
-    config: Config, *, announce: Callable[[str], None], reread: Callable[[], Config] | None = None
+    config: Config,
+    *,
+    announce: Callable[[str], None],
+    reread: Callable[[], Config] | None = None,
+    host: Host | None = None,
 ) -> int:
     """Run until a signal or a crash; the exit code. `reread` gives the settings as they are now."""
     check_listen(config)
     os.umask(0o077)
-    daemon = Daemon(config, announce, reread or (lambda: config))
+    daemon = Daemon(config, announce, reread or (lambda: config), host or Alone())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stop_or_hurry)
@@ -166,7 +140,7 @@ async def run_daemon(
         await daemon.services.end()
     except ServiceCrashed as crash:
         log.error("daemon_crashed", cause=str(crash))
-        daemon.supervisor.stopping(f"crashed: {crash}")
+        daemon.host.stopping(f"crashed: {crash}")
         await daemon.clock.sleep_ms(CRASH_GRACE_MS)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -182,22 +156,26 @@ async def run_daemon(
 class Daemon:
     """One TaskTick process."""
 
-    def __init__(self, config: Config, announce: Callable[[str], None], reread: Callable[[], Config]) -> None:
+    def __init__(
+        self, config: Config, announce: Callable[[str], None], reread: Callable[[], Config], host: Host
+    ) -> None:
         self._wanted = config
         self._config = fit_to_files(config)
         self._announce = announce
         self._reread = reread
-        self._has_terminal = sys.stderr.isatty()
+        self._terminal = Terminal()
         self._data = Path(config.store.data)
         self._random = Random(secrets.randbits(128))
         self._ids = IdMaker(self._random)
         self._metrics = Metrics()
-        self.clock = SystemClock()
+        self.clock = StoreClock(SystemClock())
         self.services = Services(self.clock)
         self.stop = asyncio.Event()
-        self.supervisor = Supervisor(os.environ)
+        self.host = host
+        host.attach(Hooks(self._stop, self._hurry, self.reload_or_stop, self._look, self._metrics.render))
         self._node: Node | None = None
         self._sender: WebhookSender | None = None
+        self._server: ApiServer | None = None
         self._door: socket.socket | None = None
         self._policy = AddressPolicy()
         self._stop_asked_ms = 0.0
@@ -214,24 +192,33 @@ class Daemon:
         now = self.clock.monotonic_ms()
         if not self.draining:
             self._stop_asked_ms = now
-        elif self._node is not None and now - self._stop_asked_ms > SAME_SIGNAL_MS:
+        elif now - self._stop_asked_ms > SAME_SIGNAL_MS:
+            self._hurry()
+        self.stop.set()
+
+    def _stop(self) -> None:
+        self._terminal.left()
+        self.stop.set()
+
+    def _hurry(self) -> None:
+        if self._node is not None:
             log.warning("daemon_hurried", in_flight=len(self._node.hands))
             self._node.dispatcher.hurry()
-        self.stop.set()
+
+    def _look(self) -> None:
+        if self._node is not None:
+            self._node.look()
 
     def reload_or_stop(self) -> None:
         """Read the settings anew, as soon as all is up; or stop, if SIGHUP is how our terminal went."""
-        if self._has_terminal and not sys.stderr.isatty():
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            for stream in (sys.stdin, sys.stdout, sys.stderr):
-                os.dup2(nowhere, stream.fileno())
+        if self._terminal.left():
             self.stop.set()
         elif not self._serving:
             self._reload_asked = True
         elif not self.draining:
-            self.supervisor.reloading()
+            self.host.reloading()
             self._reload()
-            self.supervisor.ready(self._serving)
+            self.host.ready(self._serving)
 
     def _reload(self) -> None:
         """Take over what may change while we run; with anything wrong, nothing."""
@@ -257,7 +244,9 @@ class Daemon:
     def say_what_is_left(self) -> None:
         """Somebody waits for the process to end: say for what, and for how long at most."""
         in_flight = len(self._node.hands) if self._node is not None else 0
-        self.supervisor.stopping(f"stopping, {in_flight} calls in flight")
+        self.host.stopping(f"stopping, {in_flight} calls in flight")
+        if self._server is not None and self.host.others_serve:
+            self._server.turn_away()
         log.info(
             "daemon_stopping",
             in_flight=in_flight,
@@ -268,37 +257,39 @@ class Daemon:
     async def start(self) -> None:
         """Bring everything up, in order; returns when clients are served."""
         config, services = self._config, self.services
-        self.supervisor.status("opening its store")
-        services.run_loop(Watchdog(self.supervisor, watchdog_ms(os.environ)))
+        services.spawn(self.host.listen(), "host")
+        self.host.status("opening its store")
+        services.run_loop(Watchdog(self.host, self.host.beat_ms))
         database = await open_store(
             config.store,
             spawn=services.spawn,
             crash=partial(services.crash, "store"),
             clock=self.clock,
             random=self._random,
+            folder_lock=self.host.folder_lock,
+            ttl_ms=config.cluster.lease_ttl_ms,
         )
         services.on_stop("store", database.close)
-        # The default tenant's first secret is made at the first start: where it is, a new vault would open nothing.
-        is_first = not await signing_secrets.are_sealed(database, DEFAULT_TENANT)
-        keeper = vault.load_or_make(self._data / vault.FILE_NAME, may_make=is_first)
         now = self.clock.now_ms()
+        keeper = await shared_vault.load_or_make(database, self._data / vault.FILE_NAME, now)
         key = await operator_key.adopt_or_make(database, self._data / operator_key.FILE_NAME, self._ids, now)
         if key is None:
             advice = "the store has an operator's key whose file is elsewhere; put it back for `tasktick ctl`"
             log.warning("operator_key_file_missing", file=str(self._data / operator_key.FILE_NAME), advice=advice)
         keys = SigningKeys(database, keeper, self._ids, self.clock, _new_signing_secret, signing.parse_secret)
         await keys.reload(DEFAULT_TENANT)
-        self._door = door = bind(config)
+        self._door = door = self.host.door(config)
         self._policy = address_policy(config, door)
         self._sender = sender = self._make_sender()
         await sender.start()
         services.on_stop("sender", sender.close)
         self._node = node = self._make_node(database, sender, keeper, keys, url_of(door))
+        database.when_lost(node.doubt)
         key_use = KeyUse(database)
         services.run_loop(key_use)
         feed = self._make_feed(database)
         services.run_loop(feed)
-        server = ApiServer(self._ports(database, keeper, keys, node, key_use, feed))
+        self._server = server = ApiServer(self._ports(database, keeper, keys, node, key_use, feed))
         # It listens last and ends after the drain: meanwhile it answers reads, and writes with 503 `draining`.
         services.on_stop("api", server.stop)
         services.on_stop("event_streams", feed.close)
@@ -343,7 +334,7 @@ class Daemon:
             reasons_not_ready=reasons_not_ready,
             draining=lambda: self.draining,
             overloaded=lambda: database.writer.overloaded,
-            metrics_text=self._metrics.render,
+            metrics_text=self.host.metrics,
             live_stats=node.live_stats,
             standings=node.standings,
             rebalance=node.rebalance,
@@ -358,17 +349,18 @@ class Daemon:
     def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
         url = url_of(door)
-        draft = self._data / f"{ADDRESS_FILE}.new"  # whole or not at all: whoever finds it reads it at once
-        draft.write_text(f"{url}\n")
-        draft.replace(self._data / ADDRESS_FILE)
-        self.services.on_stop("address", self._forget_address)
         log.info("daemon_started", version=__version__, url=url, data=str(self._data), pid=os.getpid())
-        self._announce(greeting(url, self._data, key, loopback_allowed=classify("127.0.0.1", self._policy).permitted))
+        if self.host.is_first:
+            may_loop_back = classify("127.0.0.1", self._policy).permitted
+            self._announce(greeting(url, self._data, key, loopback_allowed=may_loop_back))
+        # Last: whoever finds the address may close our terminal.
+        self.host.serves(url, self._data)
+        self.services.on_stop("address", self._forget_address)
         self._serving = f"serving {url}"
-        self.supervisor.ready(self._serving)
+        self.host.ready(self._serving)
 
     async def _forget_address(self) -> None:
-        (self._data / ADDRESS_FILE).unlink(missing_ok=True)
+        self.host.serves_no_more(self._data)
 
     def _make_sender(self) -> WebhookSender:
         dispatch = self._config.dispatch
@@ -390,7 +382,9 @@ class Daemon:
             services=self.services,
             metrics=self._metrics,
             address=url,
-            ring=ring_of(self._config.cluster, name, keeper.derive("gossip")),
+            ring=ring_of(self._config.cluster, name, keeper.derive("gossip"), self.host.gossip),
+            born=self.host.born,
+            proves_home=self.host.is_first,
         )
         return Node(self._config, name, world)
 

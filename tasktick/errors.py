@@ -41,6 +41,12 @@ class StoreLocked(StoreError):
     code = "store_locked"
 
 
+class StoreMoved(StoreError):
+    """The store is elsewhere now, or not all of it is here yet."""
+
+    code = "store_moved"
+
+
 class StoreTooNew(StoreError):
     """The store was written by a later program in a way that this one cannot read."""
 

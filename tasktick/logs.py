@@ -16,12 +16,25 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 REDACTED_NAMES = frozenset({"authorization", "cookie", "secret", "key", "password", "token", "signature"})
 _HIDDEN_VALUES: set[str] = set()
 _HIDDEN_MIN_CHARS = 8
+# What every line of this process carries, unless it says otherwise.
+_BOUND: dict[str, str] = {}
 
 
 def hide(value: str) -> None:
     """Never print this value, wherever it turns up."""
     if len(value) >= _HIDDEN_MIN_CHARS:
         _HIDDEN_VALUES.add(value)
+
+
+def bind_process(**fields: str) -> None:
+    """From now on every line says this too: which of several processes it is from."""
+    _BOUND.update(fields)
+
+
+def _with_process(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for name, value in _BOUND.items():
+        event.setdefault(name, value)
+    return event
 
 
 def _redact(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -70,6 +83,7 @@ def configure(level: LogLevel = "info", log_format: LogFormat | None = "json", s
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            _with_process,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

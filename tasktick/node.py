@@ -8,14 +8,14 @@ dispatcher, loader, ticker, schedules, sweeper, retention. Stop is the reverse: 
 in flight gets its grace, every end is written, the leases are given back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 import msgspec
 
 from tasktick import __version__, logs
-from tasktick.clock import Clock
+from tasktick.clock import Clock, StoreClock
 from tasktick.cluster.ownership import Ownership
 from tasktick.cluster.seat import Hears, Ring, Seat
 from tasktick.dispatch.attempt import Sender, Unseal
@@ -44,6 +44,7 @@ from tasktick.store import leases
 from tasktick.store.claims import end_batch
 from tasktick.store.leases import Start
 from tasktick.store.protocol import Database
+from tasktick.store.singletons import RETENTION, AloneWriter
 from tasktick.timetable import zones
 
 log = logs.get("node")
@@ -75,6 +76,10 @@ class World(msgspec.Struct, frozen=True):
     metrics: Metrics
     address: str | None = None
     ring: Ring | None = None
+    born: Callable[[str], None] = lambda incarnation: None
+    """Told of each incarnation that this process is, before the store hears of it."""
+    proves_home: bool = True
+    """Whether nobody else has the store's home now: whoever had it before is dead."""
 
 
 class Node:
@@ -84,8 +89,7 @@ class Node:
         self._config = config
         self.world = world
         self.name = name
-        self.incarnation = f"{world.random.getrandbits(64):016x}"
-        self.ownership = Ownership(self.incarnation, world.clock.monotonic_ms)
+        self.ownership = Ownership(self._new_incarnation(), world.clock.monotonic_ms)
         self.hands = Hands()
         scheduler = config.scheduler
         limits = Limits(
@@ -106,7 +110,18 @@ class Node:
         self._deciding_ids = IdMaker(Random(world.random.getrandbits(64)))
         self.seat = self._take_seat() if world.database.shared else None
         self._build_loops()
+        self._build_upkeep()
         self._show_gauges()
+
+    def _new_incarnation(self) -> str:
+        incarnation = f"{self.world.random.getrandbits(64):016x}"
+        self.world.born(incarnation)
+        return incarnation
+
+    @property
+    def incarnation(self) -> str:
+        """This start of the node; another, if the store has forgotten it."""
+        return self.ownership.incarnation
 
     def _build_loops(self) -> None:
         world, config = self.world, self._config
@@ -146,13 +161,10 @@ class Node:
             early_ms=config.scheduler.early_ms,
             room_came_up=lambda: self.loader.room_came_up(),
         )
-        identity = Identity(self.name, self.incarnation, self.ownership)
+        identity = Identity(self.name, self.ownership)
         self.dispatcher = Dispatcher(
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
-        rescue = Rescue(self._end_batch, self.name, world.random, self.hands.ids, lambda: self.ownership.partitions)
-        self.sweeper = Sweeper(clock, database, self.intake, metrics, rescue, config.scheduler.sweep_every_ms)
-        self.retention = Retention(clock, database, config.store)
         self.materialiser = Materialiser(
             clock,
             database,
@@ -162,6 +174,21 @@ class Node:
             missed_after_ms=config.scheduler.missed_after_ms,
             missed_rows_max=config.scheduler.missed_rows_max,
         )
+
+    def _build_upkeep(self) -> None:
+        world, config = self.world, self._config
+        clock, database = world.clock, world.database
+        rescue = Rescue(
+            self._end_batch,
+            self.name,
+            world.random,
+            self.hands.ids,
+            lambda: self.ownership.partitions,
+            self._is_time_settled,
+        )
+        self.sweeper = Sweeper(clock, database, self.intake, world.metrics, rescue, config.scheduler.sweep_every_ms)
+        alone = AloneWriter(database, clock, RETENTION, lambda: self.incarnation)
+        self.retention = Retention(clock, alone if database.shared else database, database.tidy, config.store)
 
     def _beginning(self, ttl_ms: int | None = None) -> Start:
         """What the store is told of this start."""
@@ -174,6 +201,7 @@ class Node:
             version=__version__,
             tzdata=zones.version(),
             home=world.database.home,
+            proves_home=world.proves_home,
         )
 
     def _take_seat(self) -> Seat:
@@ -182,6 +210,7 @@ class Node:
             gained=self._gained,
             due_soon=lambda timers: self.intake.heard(timers),
             look_again=lambda: self.loader.wake.set(),
+            forgotten=self._new_incarnation,
         )
         return Seat(
             world.clock,
@@ -202,6 +231,10 @@ class Node:
         metrics.gauge("timers", "Entries of the wheel.", lambda: len(self.horizon))
         metrics.gauge("ready", "Tasks that are due and wait for their turn.", lambda: len(self.ready))
         metrics.gauge("partitions_owned", "Partitions that this node owns.", lambda: len(self.ownership.epochs))
+        clock = self.world.clock
+        if isinstance(clock, StoreClock):
+            offset = "How far the machine's clock is ahead of the store's."
+            metrics.gauge("store_clock_offset_ms", offset, lambda: clock.offset_ms)
         metrics.gauge("in_flight", "Attempts between their claim and their durable end.", lambda: len(self.hands))
 
     async def start(self) -> None:
@@ -243,7 +276,7 @@ class Node:
     def _gained(self, partitions: Sequence[int]) -> None:
         """These have become this node's: look at all that is in them."""
         self.loader.gained(partitions)
-        self.sweeper.wake.set()
+        self.sweeper.look_for_orphans()
         self.materialiser.wake.set()
 
     def reconfigure(self, config: Config) -> None:
@@ -273,6 +306,14 @@ class Node:
         """Whether what this node owns is still its own: within the trust window of its term."""
         return self.ownership.is_trusted
 
+    def _is_time_settled(self) -> bool:
+        return self.seat is None or self.seat.keeper.is_time_settled
+
+    def doubt(self) -> None:
+        """The store was lost from sight, for a moment at least."""
+        if self.seat is not None:
+            self.seat.keeper.doubt()
+
     def standings(self) -> dict[str, str] | None:
         """What gossip holds of each incarnation; None without gossip."""
         return None if self.seat is None else self.seat.standings()
@@ -281,6 +322,12 @@ class Node:
         """Let every node look at the leases now."""
         if self.seat is not None:
             self.seat.rebalance()
+
+    def look(self) -> None:
+        """A hint that another node is dead for certain: its partitions are free, and what it was sending."""
+        if self.seat is not None:
+            self.seat.keeper.wake.set()
+        self.sweeper.look_for_orphans()
 
     def written(self, states: Sequence[TaskState]) -> None:
         """A hint from whoever has just committed these rows."""

@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Mapping
+from typing import Protocol
 
 from tasktick import logs
 from tasktick.clock import supervisor_us
@@ -78,12 +79,18 @@ def watchdog_ms(environment: Mapping[str, str]) -> float:
     return int(text) / 1_000 / 2
 
 
+class Alive(Protocol):
+    """Who is told that the event loop turns."""
+
+    def alive(self) -> None: ...
+
+
 class Watchdog:
     """The loop that says that the event loop turns."""
 
     name = "watchdog"
 
-    def __init__(self, supervisor: Supervisor, every_ms: float) -> None:
+    def __init__(self, supervisor: Alive, every_ms: float) -> None:
         self.wake = asyncio.Event()
         self._supervisor = supervisor
         self._every_ms = every_ms

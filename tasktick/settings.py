@@ -23,6 +23,7 @@ KEY_BYTES_LEAST = 16
 NODE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 # Settings whose values are shown nowhere.
 SECRET = frozenset({"cluster.keys"})
+PROCESSES_MOST = 64
 SHARED_STORES = ("postgresql://", "postgres://")
 PORT = re.compile(r"[0-9]+", re.ASCII)
 PORT_MOST = 65_535
@@ -37,6 +38,7 @@ class ServerConfig(Section, frozen=True):
 
     listen: str = "127.0.0.1:8080"
     public: bool = False
+    processes: int = 1
     connections_max: int = 2_000
     connections_per_address_max: int = 500
     event_streams_max: int = 200
@@ -161,6 +163,7 @@ def check(config: Config) -> None:
         raise Wrong("server.json_depth_max", f"must be at most {JSON_DEPTH_MOST}.")
     check_networks(config)
     check_listen(config)
+    check_processes(config)
     check_cluster(config)
 
 
@@ -195,6 +198,19 @@ def check_listen(config: Config) -> None:
             "server.listen",
             f"{config.server.listen} can be reached from other machines. "
             "If that is meant, say --public (or server.public = true), and put TLS in front of it.",
+        )
+
+
+def check_processes(config: Config) -> None:
+    """Several only where they can share a store."""
+    processes = config.server.processes
+    if not 1 <= processes <= PROCESSES_MOST:
+        raise Wrong("server.processes", f"must be from 1 to {PROCESSES_MOST}.")
+    if processes > 1 and not is_shared(config):
+        raise Wrong(
+            "server.processes",
+            f"{processes} processes need PostgreSQL (--store postgresql://…): SQLite is written by one process. "
+            "Name a PostgreSQL, or leave --processes out.",
         )
 
 

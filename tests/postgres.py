@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 import asyncpg
 
@@ -42,22 +43,41 @@ class Cluster:
 
     def __init__(self, version: str, settings: tuple[str, ...] = FAST) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tasktick-pg-", dir="/tmp"))
-        self._user = _user()
-        self._settings = (*settings, "listen_addresses=", f"unix_socket_directories={self._folder}")
+        self._user = runner()
+        self._settings = ("listen_addresses=", *settings, f"unix_socket_directories={self._folder}")
         self._programs = self._readable(installed()[version])
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = count(1)
         if self._user is not None:
             shutil.chown(self._folder, self._user)
+        self._make_data()
+        self.start()
+
+    def _make_data(self) -> None:
         locale = ("-E", "UTF8", "--locale=C", "-A", "trust", "-U", "postgres")
-        subprocess.run(
-            [*self._as_user("initdb"), "-D", self._data, *locale, "-N"],
-            check=True,
-            stdout=subprocess.DEVNULL,
+        self._tool("initdb", "-D", str(self._data), *locale, "-N")
+
+    def _tool(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [*self._as_user(program), *arguments],
+            check=False,
+            capture_output=True,
+            text=True,
             user=self._user,
             cwd=self._folder,
         )
-        self.start()
+        if done.returncode != 0:
+            raise RuntimeError(f"{program}: {done.stderr or done.stdout}")
+
+    def _begin(self, command: list[str], log: BinaryIO) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=self._user, cwd=self._folder
+        )
+
+    @property
+    def log(self) -> Path:
+        """What the server says."""
+        return self._folder / "log"
 
     @property
     def _data(self) -> Path:
@@ -81,15 +101,8 @@ class Cluster:
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         settings = [part for setting in self._settings for part in ("-c", setting)]
-        with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self._as_user("postgres"), "-D", self._data, *settings],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                user=self._user,
-                cwd=self._folder,
-            )
+        with self.log.open("ab") as log:
+            self._process = self._begin([*self._as_user("postgres"), "-D", str(self._data), *settings], log)
         deadline = time.monotonic() + START_DEADLINE_S
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -145,7 +158,7 @@ class Cluster:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _user() -> str | None:
+def runner() -> str | None:
     """Who runs a server, if not we ourselves: root may not."""
     if os.geteuid() != 0:
         return None

@@ -63,6 +63,12 @@ def read(path: Path, *, strict: bool = True) -> str | None:
     return text
 
 
+def remove(path: Path) -> None:
+    """Remove a file that was made for nothing."""
+    path.unlink()
+    _sync_folder(path.parent)
+
+
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

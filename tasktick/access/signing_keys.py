@@ -11,6 +11,9 @@ from tasktick.clock import Clock
 from tasktick.model.ids import IdMaker
 from tasktick.store.protocol import Database
 
+# What another node has changed is signed with no later than this.
+FRESH_MS = 4_000
+
 
 class SigningKeys:
     """Secrets by tenant, as bytes."""
@@ -34,12 +37,17 @@ class SigningKeys:
         self._changed: set[str] = set()
         # When the next one of a tenant's secrets signs no more.
         self._until: dict[str, int] = {}
+        self._read_ms: dict[str, float] = {}
 
     async def load(self, tenants: Iterable[str]) -> None:
         """Make sure that `of` knows what these tenants sign with now."""
         for tenant in tenants:
             if tenant not in self._by_tenant or tenant in self._changed or self._is_over(tenant):
                 await self.reload(tenant)
+            elif self._database.shared and self._clock.monotonic_ms() - self._read_ms[tenant] > FRESH_MS:
+                await self._read(tenant)
+                if not self._by_tenant[tenant]:  # another node has retired the last one
+                    await self.reload(tenant)
 
     def _is_over(self, tenant: str) -> bool:
         until = self._until.get(tenant)
@@ -51,10 +59,15 @@ class SigningKeys:
         now_ms = self._clock.now_ms()
         try:
             await signing_secrets.ensure(self._database, tenant, self._vault, self._ids, now_ms, self._make)
-            found = await signing_secrets.active(self._database, tenant, self._vault, now_ms)
+            await self._read(tenant)
         except BaseException:
             self._changed.add(tenant)
             raise
+
+    async def _read(self, tenant: str) -> None:
+        asked_ms = self._clock.monotonic_ms()
+        found = await signing_secrets.active(self._database, tenant, self._vault, self._clock.now_ms())
+        self._read_ms[tenant] = asked_ms
         self._by_tenant[tenant] = [self._parse(one.text) for one in found]
         ends = [one.retired_at for one in found if one.retired_at is not None]
         if ends:

@@ -36,11 +36,6 @@ async def read(tx: Transaction, tenant: str, vault: Vault) -> list[SigningSecret
     ]
 
 
-async def are_sealed(database: Database, tenant: str) -> bool:
-    """Whether the store has secrets of this tenant, retired ones too: then there was a vault before."""
-    return bool(await database.read(lambda tx: stored.read(tx, tenant, stored.SIGNING)))
-
-
 async def active(database: Database, tenant: str, vault: Vault, now_ms: int) -> list[SigningSecret]:
     """The secrets that sign a tenant's requests now, newest first."""
     found = await database.read(lambda tx: read(tx, tenant, vault))

@@ -81,6 +81,11 @@ class Vault:
             return MASK
 
 
+def key_id_of(sealed: str) -> str:
+    """The key under which a text was sealed."""
+    return sealed.split(".")[1]
+
+
 def masked(secret: str) -> str:
     """A secret as it may be shown: `***` and, if it is long enough, its last four characters."""
     return MASK + (secret[-MASK_SHOWN_CHARS:] if len(secret) >= MASK_WHOLE_CHARS else "")

@@ -7,6 +7,8 @@ look. On a store that is one process's, one node owns everything, and there is n
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
+
 from tasktick.api.call import Call, Reply, answer, encode
 from tasktick.api.idempotency import once, reply
 from tasktick.api.task_actions import nothing_said
@@ -79,7 +81,9 @@ async def _moved(call: Call, operation: Any) -> Reply:
 
 
 def _stored(call: Call, view: View, node: NodeRow, *, done: bool) -> StoredAnswer:
-    now_it_is = next(row for row in view.nodes if row.incarnation == node.incarnation)
+    # One that does not run is in sight only as long as it is drained.
+    not_drained = msgspec.structs.replace(node, drained=False)
+    now_it_is = next((row for row in view.nodes if row.incarnation == node.incarnation), not_drained)
     document = encode(_node(call, view, now_it_is)).decode()
     return StoredAnswer(OK if done else GOING_ON, document, {})
 

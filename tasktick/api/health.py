@@ -33,8 +33,8 @@ async def readyz(call: Call) -> Reply:
 
 
 async def metrics(call: Call) -> Reply:
-    """GET /metrics, for Prometheus."""
-    return Reply(OK, call.ports.metrics_text(), media_type=METRICS_TYPE)
+    """GET /metrics, for Prometheus; of several processes all, whichever answers."""
+    return Reply(OK, await call.ports.metrics_text(), media_type=METRICS_TYPE)
 
 
 async def stats(call: Call) -> Reply:

@@ -308,14 +308,14 @@ async def read_body(request: BaseRequest, limit_bytes: int, timeout_ms: int) -> 
     if not request.body_exists:
         return b""
     await _invite(request, request.writer)
-    if stream.is_eof():
-        body = stream.read_nowait()
-        if len(body) > limit_bytes:
-            raise _too_long(limit_bytes)
-        return body
     parts: list[bytes] = []
     taken = 0
     try:
+        if stream.is_eof():
+            body = stream.read_nowait()
+            if len(body) > limit_bytes:
+                raise _too_long(limit_bytes)
+            return body
         async with asyncio.timeout(timeout_ms / 1_000):
             while part := await stream.readany():
                 taken += len(part)

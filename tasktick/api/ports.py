@@ -1,6 +1,6 @@
 """What the API needs of the process that it runs in; `daemon.py` fills it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ def _nothing(_: Sequence[TaskState]) -> None:
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
-    """The world as the API sees it. Callables are hints and questions: none of them waits, none fails."""
+    """The world as the API sees it. Callables are hints and questions: none fails, and none waits but where it says."""
 
     database: Database
     clock: Clock
@@ -50,8 +50,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the process is on its way out: reads go on, writes are refused."""
     overloaded: Callable[[], bool] = lambda: False
     """Whether more work should be refused for now."""
-    metrics_text: Callable[[], bytes] = lambda: b""
-    """The metrics in Prometheus' text format."""
+    metrics_text: Callable[[], Awaitable[bytes]]
+    """The metrics in Prometheus' text format. They may wait for other processes."""
     standings: Callable[[], Mapping[str, str] | None] = lambda: None
     """What gossip holds of each incarnation of a node; None without gossip."""
     rebalance: Callable[[], None] = lambda: None

@@ -37,6 +37,12 @@ class ApiServer:
         """How many clients are connected."""
         return self._protocols.open_connections
 
+    def turn_away(self) -> None:
+        """Listen no more; who is connected is answered and let go, and finds somebody else at the address."""
+        for server in self._listening:
+            server.close()
+        self._protocols.pre_shutdown()
+
     async def stop(self, grace_ms: int = STOP_GRACE_MS) -> None:
         """Listen no more, let what is being handled end, close the rest."""
         for server in self._listening:

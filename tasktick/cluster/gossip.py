@@ -105,9 +105,9 @@ class Gossip:
         """The others that are alive, or not yet known not to be."""
         return self.membership.members.others()
 
-    def update(self, *, drained: bool | None = None, api: str | None = None) -> None:
-        """Say something new of this node."""
-        self._perform(self.membership.update(self._clock.monotonic_ms(), drained=drained, api=api))
+    def update(self, **facts: bool | str) -> None:
+        """Say something new of this node: whether it is drained, by which incarnation its term goes."""
+        self._perform(self.membership.update(self._clock.monotonic_ms(), **facts))
         self.wake.set()
 
     def nudge(self, incarnation: str, nudge: Nudge) -> None:

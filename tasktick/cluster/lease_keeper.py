@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import msgspec
+
 from tasktick import logs
-from tasktick.clock import Clock
+from tasktick.clock import Clock, StoreClock
 from tasktick.cluster.handover import Plan, plan
 from tasktick.cluster.ownership import Ownership
 from tasktick.cluster.ring import live, placement
@@ -20,7 +22,7 @@ from tasktick.metrics import Metrics
 from tasktick.model.partition import Lease
 from tasktick.store import leases
 from tasktick.store.leases import Start, View
-from tasktick.store.protocol import Lane, Writer
+from tasktick.store.protocol import Lane, Transaction, Writer
 
 log = logs.get("cluster")
 
@@ -31,6 +33,17 @@ MOVING_MS = 200
 BETWEEN_LOOKS_MS = 50.0
 # After another's term has ended, and its end is past on the database's clock for certain.
 PAST_END_MS = 5
+# The store's clock was set: for one TTL nobody's end is believed in.
+STEP_MOST_MS = 1_000
+
+
+class Store(Writer, Protocol):
+    """Where the leases are."""
+
+    @property
+    def term(self) -> Writer:
+        """A way of its own, for renewals."""
+        ...
 
 
 class Onlooker(Protocol):
@@ -48,16 +61,28 @@ class Onlooker(Protocol):
         """Something about these is now for that node to do."""
         ...
 
+    def forgotten(self) -> str:
+        """The store has forgotten this incarnation; the one to go on as."""
+        ...
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a renewal brought, and when the store was asked for its time."""
+
+    view: View
+    asked_ms: float
+    replied_ms: float
+
 
 class LeaseKeeper:
-    """The loop that renews, takes and hands over."""
+    """The loop that renews, takes and hands over. Renewals go by a way of their own."""
 
     name = "lease_keeper"
 
     def __init__(
         self,
         clock: Clock,
-        writer: Writer,
+        store: Store,
         start: Start,
         ownership: Ownership,
         metrics: Metrics,
@@ -68,14 +93,18 @@ class LeaseKeeper:
         assert start.ttl_ms is not None, "who shares a store has a term that ends"
         self.wake = asyncio.Event()
         self._clock = clock
-        self._writer = writer
+        self._writer = store
         self._start = start
         self._ttl_ms = start.ttl_ms
         self._margin_ms = margin_ms
         self._ownership = ownership
         self._metrics = metrics
         self._onlooker = onlooker
-        self._beat = 0
+        self._term = store.term
+        self._timeline = ""
+        # The highest that was seen, by partition.
+        self._epochs: dict[int, int] = {}
+        self._stepped_until_ms = 0.0
         self._looked_ms = float("-inf")
         self._leaving = False
         self.view: View | None = None
@@ -83,7 +112,19 @@ class LeaseKeeper:
     async def join(self) -> None:
         """Begin the term; what is free and ours is taken with the first renewals."""
         now = self._clock.now_ms()
-        await self._writer.write(lambda tx: leases.join(tx, self._start, now), Lane.FIRE)
+        # Only where something is locked is there anything to prove.
+        begin = leases.start_node if self._start.home else leases.join
+        await self._writer.write(lambda tx: begin(tx, self._start, now), Lane.FIRE)
+
+    @property
+    def is_time_settled(self) -> bool:
+        """Whether the store's clock has not lately been set."""
+        return self._clock.monotonic_ms() >= self._stepped_until_ms
+
+    def doubt(self) -> None:
+        """A connection was lost. Nothing is claimed before the store has shown that it still is what it was."""
+        self._ownership.doubt()
+        self.wake.set()
 
     async def leave(self) -> None:
         """Give everything up, for good; the term goes on, since what is in flight still has its end to come."""
@@ -118,12 +159,12 @@ class LeaseKeeper:
             return self._rest_ms(asked_ms) / RENEWALS_PER_TTL
 
     async def _look(self, asked_ms: float) -> float:
-        view = await self._renew()
-        if view is None:
-            self._ownership.lose_all()
-            raise StoreBroken(
-                "This node's term is not the one that it renewed last: the store's history has regressed."
-            )
+        answer = await self._renew()
+        if answer is None or self._has_regressed(answer.view):
+            return await self._begin_anew()
+        view = answer.view
+        self._ownership.beat += 1
+        self._tell_time(answer)
         self._see(view, asked_ms)
         if self._leaving:
             return self._rest_ms(asked_ms)
@@ -145,25 +186,73 @@ class LeaseKeeper:
         others = (node for node in live(view.nodes, view.now).values() if node.incarnation != me)
         return min((node.expires_at for node in others), default=view.now + self._ttl_ms) - view.now + PAST_END_MS
 
-    async def _renew(self) -> View | None:
-        incarnation, now = self._start.incarnation, self._clock.now_ms()
-        view = await self._writer.write(
-            lambda tx: leases.renew(tx, incarnation, self._beat, self._ttl_ms, now), Lane.FIRE
+    async def _renew(self) -> Answer | None:
+        incarnation, now, beat, clock = self._start.incarnation, self._clock.now_ms(), self._ownership.beat, self._clock
+
+        async def operation(tx: Transaction) -> Answer | None:
+            if not await leases.renew(tx, incarnation, beat, self._ttl_ms, now):
+                return None
+            asked_ms = clock.monotonic_ms()
+            told = await leases.time(tx, now)
+            replied_ms = clock.monotonic_ms()
+            return Answer(await leases.view_of_renewed(tx, told), asked_ms, replied_ms)
+
+        return await self._term.write(operation, Lane.FIRE)
+
+    def _tell_time(self, answer: Answer) -> None:
+        if not isinstance(self._clock, StoreClock):
+            return
+        step_ms = self._clock.learn(answer.view.now, answer.asked_ms, answer.replied_ms)
+        if abs(step_ms) > STEP_MOST_MS:
+            self._stepped_until_ms = self._clock.monotonic_ms() + self._ttl_ms
+            self._metrics.events["store_clock_stepped"] += 1
+            log.warning("store_clock_stepped", step_ms=round(step_ms), waits_ms=self._ttl_ms)
+
+    def _has_regressed(self, view: View) -> bool:
+        """Whether something is missing that was there. Where our last beat is, all is that was before it."""
+        if view.timeline != self._timeline:
+            if self._timeline:
+                self._metrics.events["timeline_changed"] += 1
+                log.warning("timeline_changed", before=self._timeline, now=view.timeline)
+            self._timeline = view.timeline
+        before, self._epochs = self._epochs, {lease.partition: lease.epoch for lease in view.leases}
+        return any(epoch < before.get(partition, 0) for partition, epoch in self._epochs.items())
+
+    async def _begin_anew(self) -> float:
+        """The store has forgotten what it had said: own nothing of what it said, and go on as somebody new.
+
+        What this process is sending is still being sent, so nothing says that it is dead: others leave it alone.
+        """
+        before, now = self._start.incarnation, self._clock.now_ms()
+        start = msgspec.structs.replace(self._start, incarnation=self._onlooker.forgotten())
+        self._ownership.lose_all()
+        self._metrics.events["history_regressed"] += 1
+        log.error(
+            "history_regressed",
+            before=before,
+            now=start.incarnation,
+            advice="the store is not what it was (a failover, or a backup in its place): what it acknowledged last may "
+            "be missing",
         )
-        if view is not None:
-            self._beat += 1
-        return view
+        await self._term.write(lambda tx: leases.begin_anew(tx, before, start, now), Lane.FIRE)
+        self._start = start
+        self._epochs = {}
+        self._ownership.begin_anew(start.incarnation)
+        return BETWEEN_LOOKS_MS
 
     def _see(self, view: View, asked_ms: float) -> None:
         self.view = view
         self._onlooker.seen(view)
         if self._leaving:
             return
-        if not self._ownership.is_trusted:
+        was_doubted = self._ownership.is_doubted
+        if not self._ownership.is_in_window:
             # What became due meanwhile was left alone by this node, and is to be read: all of it is new to it.
             self._ownership.lose_all()
         # Counted from before the renewal was issued: what the database allows from its commit on, we end sooner.
-        self._ownership.trust(asked_ms + self._ttl_ms - self._margin_ms)
+        self._ownership.trust(asked_ms + self._ttl_ms - self._margin_ms, asked_ms)
+        if was_doubted and not self._ownership.is_doubted:
+            self._onlooker.gained(())
         mine = {lease.partition: lease.epoch for lease in view.leases if lease.incarnation == self._start.incarnation}
         lost = set(self._ownership.epochs) - set(mine)
         self._took(self._ownership.reconcile(mine, view.now))
@@ -201,7 +290,7 @@ class LeaseKeeper:
             self._pass_on((one.to, one.partition) for one in todo.hand_over)
             self._metrics.events["partition_handed_over"] += len(given)
             log.info("partitions_handed_over", partitions=len(given))
-        if todo.acquire and not self._leaving:
+        if todo.acquire and not self._leaving and self.is_time_settled:
             epochs = await self._writer.write(lambda tx: leases.acquire(tx, me, now, todo.acquire), Lane.FIRE)
             if not self._leaving:  # it may have begun to leave while this was under way, and has given back all
                 self._took(self._ownership.reconcile(epochs, now))

@@ -127,13 +127,10 @@ class Membership:
         """What this node holds of all members."""
         return self.members.state()
 
-    def update(self, now_ms: float, *, drained: bool | None = None, api: str | None = None) -> list[Effect]:
+    def update(self, now_ms: float, **facts: bool | str) -> list[Effect]:
         """Say something new of this node."""
         self._notice_stall(now_ms)
-        node = self.own
-        node = msgspec.structs.replace(
-            node, drained=node.drained if drained is None else drained, api=node.api if api is None else api
-        )
+        node = msgspec.structs.replace(self.own, **facts)
         if node != self.own and not self.leaving:
             self.members.announce(node)
             self._gossip_at = now_ms

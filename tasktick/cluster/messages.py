@@ -51,6 +51,13 @@ class Node(msgspec.Struct, frozen=True, array_like=True):
     version: Release = ""
     tzdata: Release = ""
     drained: bool = False
+    term: Release = ""
+    """The incarnation that its term goes by, once the store has forgotten the one that it began as."""
+
+    @property
+    def owner(self) -> str:
+        """What the store knows it by."""
+        return self.term or self.incarnation
 
     def __post_init__(self) -> None:
         ip_address(self.host)

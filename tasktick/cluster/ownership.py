@@ -21,11 +21,29 @@ class Ownership:
         self._epochs: dict[int, int] = {}
         self._gained_at: dict[int, int] = {}
         self._trusted_until_ms = 0.0
+        self._doubted_ms = float("-inf")
+        self._trusted_since_ms = 0.0
+        self.beat = 0
+        """How often the term is known to have been renewed."""
 
     @property
     def is_trusted(self) -> bool:
         """Whether what is written here still holds."""
+        return self.is_in_window and not self.is_doubted
+
+    @property
+    def is_in_window(self) -> bool:
+        """Whether the last renewal was so lately that nobody else can have taken anything."""
         return self._monotonic_ms() < self._trusted_until_ms
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether the store may have become another since the last renewal was issued."""
+        return self._doubted_ms >= self._trusted_since_ms
+
+    def doubt(self) -> None:
+        """A connection was lost: what is behind the next one is to be seen by a renewal first."""
+        self._doubted_ms = self._monotonic_ms()
 
     @property
     def epochs(self) -> Mapping[int, int]:
@@ -46,13 +64,18 @@ class Ownership:
         """When it became this node's: what was due before may have passed unseen."""
         return self._gained_at.get(partition, 0)
 
-    def trust(self, until_ms: float) -> None:
-        """A renewal has come back: hold on until then."""
-        self._trusted_until_ms = until_ms
+    def trust(self, until_ms: float, since_ms: float = FOR_EVER) -> None:
+        """A renewal has come back that was issued then: hold on until then."""
+        self._trusted_until_ms, self._trusted_since_ms = until_ms, since_ms
+
+    def begin_anew(self, incarnation: str) -> None:
+        """Go on as another incarnation, which owns nothing yet."""
+        self.lose_all()
+        self.incarnation, self.beat = incarnation, 0
 
     def trust_for_ever(self) -> None:
         """Nobody else can have it."""
-        self._trusted_until_ms = FOR_EVER
+        self.trust(FOR_EVER)
 
     def reconcile(self, epochs: Mapping[int, int], now: int) -> list[int]:
         """Own exactly what the store says; what is new."""

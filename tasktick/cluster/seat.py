@@ -13,7 +13,7 @@ import msgspec
 from tasktick.clock import Clock
 from tasktick.cluster.effects import Change, Happening
 from tasktick.cluster.gossip import Gossip
-from tasktick.cluster.lease_keeper import LeaseKeeper
+from tasktick.cluster.lease_keeper import LeaseKeeper, Store
 from tasktick.cluster.membership import Membership
 from tasktick.cluster.messages import Address, DueSoon, Node, Nudge, WakeUp
 from tasktick.cluster.ownership import Ownership
@@ -26,7 +26,6 @@ from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.model.task import Due, Timer
 from tasktick.service import Services
 from tasktick.store.leases import Start, View
-from tasktick.store.protocol import Writer
 
 # Of these the database may know more, or will soon.
 WORTH_A_LOOK = frozenset({Happening.JOINED, Happening.DIED, Happening.LEFT, Happening.REPLACED, Happening.UPDATED})
@@ -50,6 +49,8 @@ class Hears(msgspec.Struct, frozen=True):
     """Another node has written these."""
     look_again: Callable[[], None]
     """There may be something new to read."""
+    forgotten: Callable[[], str]
+    """The store has forgotten this incarnation; the one to go on as."""
 
 
 class Seat:
@@ -58,7 +59,7 @@ class Seat:
     def __init__(
         self,
         clock: Clock,
-        writer: Writer,
+        store: Store,
         start: Start,
         ownership: Ownership,
         metrics: Metrics,
@@ -75,7 +76,15 @@ class Seat:
         # Incarnation by partition, as the keeper saw it last.
         self._holders: Mapping[int, str] = {}
         self._ownership = ownership
-        self.keeper = LeaseKeeper(clock, writer, start, ownership, metrics, self, margin_ms=margin_ms)
+        self.keeper = LeaseKeeper(
+            clock,
+            store,
+            start,
+            ownership,
+            metrics,
+            self,
+            margin_ms=margin_ms,
+        )
         self.gossip: Gossip | None = None
         metrics.gauge("gossip_members", "Other nodes that gossip holds as alive.", lambda: len(self._alive()))
 
@@ -109,14 +118,15 @@ class Seat:
         services.run_loop(self.gossip)
         services.on_stop("gossip_leave", self.gossip.leave)
 
-    def _alive(self) -> list[str]:
-        return [] if self.gossip is None else [member.node.incarnation for member in self.gossip.alive()]
+    def _alive(self) -> dict[str, str]:
+        """What gossip calls each member, by what the store calls it."""
+        return {} if self.gossip is None else {one.node.owner: one.node.incarnation for one in self.gossip.alive()}
 
     def standings(self) -> dict[str, str] | None:
         """What gossip holds of each incarnation, this one too; None without gossip."""
         if self.gossip is None:
             return None
-        return {one.node.incarnation: one.standing.name.lower() for one in self.gossip.membership.members}
+        return {one.node.owner: one.standing.name.lower() for one in self.gossip.membership.members}
 
     # ------------------------------------------------------------------------------- hints that go out
 
@@ -140,9 +150,9 @@ class Seat:
         self._hint(incarnation, WakeUp(tuple(partitions)))
 
     def _hint(self, incarnation: str | None, nudge: Nudge) -> None:
-        if self.gossip is not None and incarnation not in {None, self._start.incarnation}:
+        if self.gossip is not None and incarnation not in {None, self._ownership.incarnation}:
             assert incarnation is not None
-            self.gossip.nudge(incarnation, nudge)
+            self.gossip.nudge(self._alive().get(incarnation, incarnation), nudge)
 
     # ------------------------------------------------------------------------------- what the keeper tells
 
@@ -150,13 +160,20 @@ class Seat:
         """How things stand by the database."""
         self._holders = {lease.partition: lease.incarnation for lease in view.leases if lease.incarnation is not None}
         if self.gossip is not None:
-            own = next((node for node in view.nodes if node.incarnation == self._start.incarnation), None)
+            own = next((node for node in view.nodes if node.incarnation == self._ownership.incarnation), None)
             if own is not None and own.drained != self.gossip.membership.own.drained:
                 self.gossip.update(drained=own.drained)
 
     def gained(self, partitions: Sequence[int]) -> None:
         """These are this node's now."""
         self._hears.gained(partitions)
+
+    def forgotten(self) -> str:
+        """The store has forgotten this incarnation; the one to go on as."""
+        incarnation = self._hears.forgotten()
+        if self.gossip is not None:
+            self.gossip.update(term=incarnation)
+        return incarnation
 
     # ------------------------------------------------------------------------------- what gossip tells
 

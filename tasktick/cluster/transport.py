@@ -281,5 +281,14 @@ async def open_sockets(door: Door, host: str = "127.0.0.1", port: int = 0) -> So
     raise AssertionError("the last try raises")
 
 
+async def adopt_sockets(door: Door, exchanges: socket.socket, datagrams: socket.socket) -> SocketTransport:
+    """Listen on a port that somebody else has bound for both."""
+    loop = asyncio.get_running_loop()
+    sender, protocol = await loop.create_datagram_endpoint(lambda: _Datagrams(door), sock=datagrams)
+    transport = SocketTransport(door, sender, protocol, exchanges)
+    await transport.serve()
+    return transport
+
+
 def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -41,10 +41,9 @@ BACKLOG_REST_MS = 20
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who claims: the node, this start of it, and what it owns."""
+    """Who claims: the node, and what it owns, as which start of it."""
 
     node: str
-    incarnation: str
     ownership: Ownership
 
 
@@ -175,8 +174,9 @@ class Dispatcher:
         was_due = {one.id: one.wake_at for one in entries if now + self._early_ms < one.wake_at <= self._latest_now}
         request = claims.ClaimRequest(
             node=self._identity.node,
-            incarnation=self._identity.incarnation,
+            incarnation=self._identity.ownership.incarnation,
             epochs=self._identity.ownership.epochs,
+            beat=self._identity.ownership.beat,
             claim_id=self._tools.random.getrandbits(62),
             now=now,
             early_ms=self._early_ms,

@@ -88,6 +88,12 @@ class _Exchange:
         self.handler = handler
         self.limit_ms = self.request.deadline_ms
 
+    def cut_off(self) -> None:
+        """Let nothing of it arrive any more; a connection that has its whole answer may be another's by now."""
+        is_ours = self.answer is None or self.answer.connection is not None
+        if self.handler is not None and is_ours:
+            self.handler.cut_off()
+
 
 class _StartedTooLate(Exception):
     """The connection came when the request was no longer permitted to start."""
@@ -188,6 +194,7 @@ class WebhookSender:
                 continue
             if exchange.limit_ms <= monotonic_ms:
                 exchange.expired = True
+                exchange.cut_off()
                 exchange.task.cancel()
                 ended += 1
             else:

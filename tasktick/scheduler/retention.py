@@ -1,6 +1,7 @@
 """Removes what is old, a small batch at a time, when nobody waits for the writer."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from tasktick import logs
 from tasktick.clock import Clock
@@ -17,16 +18,20 @@ IDLE_MS = 60_000
 DOUBTFUL_STEP_MS = 3_600_000
 BETWEEN_BATCHES_MS = 100
 
+Tidy = Callable[[int, int], Awaitable[bool]]
+"""What the store does by itself with what is old, by now and before when; whether there is more."""
+
 
 class Retention:
     """The loop that forgets."""
 
     name = "retention"
 
-    def __init__(self, clock: Clock, writer: Writer, config: StoreConfig) -> None:
+    def __init__(self, clock: Clock, writer: Writer, tidy: Tidy, config: StoreConfig) -> None:
         self.wake = asyncio.Event()
         self._clock = clock
         self._writer = writer
+        self._tidy = tidy
         self._config = config
         self._wall_minus_monotonic = clock.now_ms() - clock.monotonic_ms()
         self._paused_until_ms = 0.0
@@ -52,11 +57,12 @@ class Retention:
             names = await self._writer.write(lambda tx: retention.remove_names(tx, now, rows_max), Lane.UPKEEP)
             fires = await self._writer.write(lambda tx: retention.remove_ledger(tx, before, rows_max), Lane.UPKEEP)
             await self._writer.write(lambda tx: leases.forget_nodes(tx, before), Lane.UPKEEP)
+            more = await self._tidy(now, before) or more_events
         except StoreUnavailable:
             return IDLE_MS
         if finished or names or fires:
             log.debug("retention_removed", tasks=finished, names=names, fires=fires)
-        return BETWEEN_BATCHES_MS if more_events or max(finished, names, fires) >= rows_max else IDLE_MS
+        return BETWEEN_BATCHES_MS if more or max(finished, names, fires) >= rows_max else IDLE_MS
 
     def _clock_is_doubtful(self) -> bool:
         """Whether the clock was lately set by so much that nobody can tell what is old."""

@@ -38,6 +38,8 @@ class Rescue(msgspec.Struct, frozen=True):
     in_hand: Callable[[], Sequence[str]]
     owned: Callable[[], list[str] | None] = lambda: None
     """The partitions to look into; None is all."""
+    is_time_settled: Callable[[], bool] = lambda: True
+    """Whether the end of a lease may be believed in."""
 
 
 class Sweeper:
@@ -62,15 +64,27 @@ class Sweeper:
         self._rescue = rescue
         self._every_ms = every_ms
         self._owned = rescue.owned
+        self._orphans_may_be = False
+
+    def look_for_orphans(self) -> None:
+        """Somebody may be dead for certain, or partitions of one have come: look before leases pass."""
+        self._orphans_may_be = True
+        self.wake.set()
 
     async def step(self) -> float:
         """One round; no rest while there is more."""
         try:
+            await self._rescue_hinted()
             lost = await self.rescue()
             late = await self.expire()
         except StoreUnavailable:
             return self._every_ms
         return 0 if max(lost, late) >= ROWS_MAX else self._every_ms
+
+    async def _rescue_hinted(self) -> None:
+        if self._orphans_may_be:
+            await self.rescue_orphans()
+            self._orphans_may_be = False
 
     async def rescue_orphans(self) -> int:
         """At the start: every attempt of a process that is proven dead; how many."""
@@ -85,6 +99,8 @@ class Sweeper:
 
     async def rescue(self) -> int:
         """Attempts whose lease has passed; how many were ended."""
+        if not self._rescue.is_time_settled():
+            return 0
         now, own, owned = self._clock.now_ms(), list(self._rescue.in_hand()), self._owned()
         rows = await self._database.near.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX, owned))
         return await self._interrupt(rows, lost=True) if rows else 0

@@ -17,3 +17,8 @@ async def last(tx: Transaction, ids: list[str], *, bodies: bool = True) -> dict[
 async def count(tx: Transaction, task_id: str) -> int:
     """How many attempts of a task have ended."""
     return only(await tx.rows("attempts_count", int, task_id=task_id)) or 0
+
+
+async def of_tasks(tx: Transaction, ids: list[str]) -> list[AttemptRow]:
+    """The attempts of these tasks that have ended, in order."""
+    return await tx.rows("attempts_of_tasks", AttemptRow, ids=ids)

@@ -72,6 +72,7 @@ RULES = (
     Rule("finished", "check_finished", "every finished task says when", "finished without a time"),
     Rule("dead letters", "check_dead", "every dead task has its letter", "dead without a dead letter"),
     Rule("orphans", "check_orphans", "every row belongs to a task", "of a task that is not there"),
+    Rule("history", "check_history", "history is whole", "in history that are wrong, or counted wrong"),
     Rule("keys", "check_keys", "every live key is that of an unfinished task", "that no unfinished task holds"),
     Rule("events", "check_events", "every event can be read", "that cannot be read, or count less than those before"),
     Rule("fires", "check_ahead", "every schedule has the fire that it names", "without the fire that they name"),

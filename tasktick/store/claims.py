@@ -36,6 +36,8 @@ class ClaimRequest(msgspec.Struct, frozen=True):
     margin_ms: int
     # Tasks that were due before the clock was set back, by the time that they were due: moved, they are not.
     was_due: Mapping[str, int] = {}
+    # How often the claimer knows to have renewed its term.
+    beat: int = 0
 
 
 async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[Claimed]:
@@ -55,12 +57,13 @@ async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[
         early_ms=request.early_ms,
         start_delay_ms=request.start_delay_ms,
         margin_ms=request.margin_ms,
+        beat=request.beat,
     )
     claimed = await tx.rows("task_claimed", Claimed, ids=ids, claim_id=request.claim_id)
     if changed:  # a claim that is asked for again, to learn its fate, has been counted
         deltas = Deltas()
         for one in claimed:
-            deltas.moved(one.tenant, one.claimed_from, State.RUNNING, one.id, request.now, one.attempt)
+            deltas.moved(one.tenant, one.claimed_from, State.RUNNING, one.id, one.picked_at, one.attempt)
         await deltas.write(tx)
     return claimed
 
@@ -103,7 +106,8 @@ async def end(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
 
 async def faults_of(tx: Transaction, ends: list[End]) -> dict[int, EndFault]:
     """By their place, those of these ends that are stale, or whose task was asked to cancel."""
-    found = await tx.rows("task_end_check", EndFault, rows=[_guard(one) for one in ends])
+    now = max(one.now for one in ends)
+    found = await tx.rows("task_end_check", EndFault, rows=[_guard(one) for one in ends], now=now)
     return {fault.place: fault for fault in found}
 
 

@@ -7,7 +7,7 @@ the reset of the write-ahead log. All writes and checkpoints go through one conn
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -150,6 +150,10 @@ class PostgresConnection(Protocol):
     async def execute(self, query: str, *arguments: Any) -> str: ...
 
     async def fetchval(self, query: str, *arguments: Any) -> Any: ...
+
+    async def fetch(self, query: str, *arguments: Any) -> Sequence[Any]: ...
+
+    async def copy_records_to_table(self, table_name: str, *, records: Any, columns: Sequence[str]) -> str: ...
 
     async def close(self, *, timeout: float | None = None) -> None: ...  # noqa: ASYNC109 - asyncpg's
 

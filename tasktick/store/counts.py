@@ -34,10 +34,10 @@ class Deltas:
         self._by_key[tenant, after] += 1
         self._tell(tenant, (task_id, int(before), int(after), at, attempt))
 
-    def forgotten(self, tenant: str, state: int) -> None:
-        """A task that ended long ago was removed, which is nobody's news."""
-        self._by_key[tenant, state] -= 1
-        self._by_key[tenant, PURGED] += 1
+    def forgotten(self, tenant: str, state: int, tasks: int = 1) -> None:
+        """Tasks that ended long ago were removed, which is nobody's news."""
+        self._by_key[tenant, state] -= tasks
+        self._by_key[tenant, PURGED] += tasks
 
     def _tell(self, tenant: str, item: tuple[Any, ...]) -> None:
         self._events[tenant].append(item)

@@ -20,6 +20,7 @@ import msgspec
 from tasktick import logs
 from tasktick.errors import ConfigError, StoreCorrupt, StoreError, StoreFull, StoreLocked
 from tasktick.service import Spawner
+from tasktick.store import whereabouts
 from tasktick.store.connect import (
     SAFE_SQLITE,
     SQLITE_VERSION,
@@ -97,9 +98,17 @@ class SqliteDatabase:
         return LinkReader(self._links.near_reader)
 
     @property
+    def term(self) -> "SqliteDatabase":
+        """There is one way in, and no term that ends."""
+        return self
+
+    @property
     def home(self) -> str:
         """The file itself: whoever had it open before is dead."""
         return ""
+
+    def when_lost(self, told: Callable[[], None]) -> None:
+        """A file is never lost and found again."""
 
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         """Run an operation and commit it."""
@@ -108,6 +117,11 @@ class SqliteDatabase:
     async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
         """Run a batch and commit it, with those of others that wait."""
         return await self._writer.write_batch(batch, items)
+
+    async def tidy(self, now: int, before: int) -> bool:
+        """Nothing: in a file what has finished stays where it is until retention removes it."""
+        del now, before
+        return False
 
     async def close(self) -> None:
         """Write what is queued, then close; the lock goes last."""
@@ -148,31 +162,32 @@ async def open_sqlite(path: Path, spawn: Spawner, crash: Callable[[BaseException
     links: list[Link] = []
     try:
         _warn_of_old_sqlite()
-        _make_private(path)
+        make_private(path)
         links.append(await open_link(path, WRITER_PRAGMAS))
         done = await links[0].call(migrate)
         if done:
             log.info("store_migrated", version=done[-1].version, path=str(path))
+        await LinkReader(links[0]).read(lambda tx: whereabouts.require_home(tx, f"{URL_START}{path}"))
         links += [await open_link(path, READER_PRAGMAS, read_only=True) for _ in range(2)]
     except BaseException as error:
         await _close(links[::-1])
         lock.close()
         if isinstance(error, DatabaseError | OSError):
-            raise _cannot_open(path, error) from error
+            raise cannot_open(path, error) from error
         raise
     database = SqliteDatabase(Links(*links), crash)
     database.start(spawn, lock)
     return database
 
 
-def _make_private(path: Path) -> None:
+def make_private(path: Path) -> None:
     """SQLite gives its log and index files the rights of the database: they must be right from the start."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     os.fchmod(descriptor, FILE_MODE)
     os.close(descriptor)
 
 
-def _cannot_open(path: Path, error: DatabaseError | OSError) -> StoreError:
+def cannot_open(path: Path, error: DatabaseError | OSError) -> StoreError:
     ours = known(error)
     reason = error.strerror if isinstance(error, OSError) else error
     if isinstance(ours, StoreCorrupt):
@@ -278,7 +293,7 @@ def lock_file(path: Path) -> IO[str]:
 
 def _cannot_lock(path: Path, error: OSError) -> StoreError:
     if _is_full(error):
-        return _cannot_open(path, error)
+        return cannot_open(path, error)
     advice = advice_on(error) or " Check the folder and its rights."
     return StoreError(f"The store {path} cannot be opened: {error.strerror}.{advice}")
 

@@ -78,3 +78,8 @@ async def resolve_tasks(tx: Transaction, task_ids: list[str], resolution: str, n
 async def delete(tx: Transaction, ids: list[str]) -> int:
     """Remove dead letters alone: of a task that is dead there must stay one, so that one goes with its task."""
     return await tx.run("dead_letter_delete", ids=ids)
+
+
+async def of_tasks(tx: Transaction, task_ids: list[str]) -> list[DeadLetter]:
+    """The dead letters of these tasks."""
+    return await tx.rows("dead_letters_of_tasks", DeadLetter, ids=task_ids)

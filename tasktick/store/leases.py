@@ -25,6 +25,8 @@ class Start(msgspec.Struct, frozen=True):
     tzdata: str | None = None
     home: str = ""
     """What is locked as long as it lives: the file, the data folder."""
+    proves_home: bool = True
+    """Whether it alone has that now. Of several processes under one lock, only the first has."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -33,12 +35,20 @@ class View(msgspec.Struct, frozen=True):
     now: int
     nodes: list[NodeRow]
     leases: list[Lease]
+    timeline: str = ""
+    """Of the history that this is in: a failover begins another."""
 
 
 async def start_node(tx: Transaction, start: Start, now: int) -> None:
     """Record this start; its predecessors on what is locked (the file, the data folder) are dead."""
-    await tx.run("nodes_prove_dead", incarnation=start.incarnation, home=start.home, now=now)
+    if start.proves_home:
+        await tx.run("nodes_prove_dead", incarnation=start.incarnation, home=start.home, now=now)
     await join(tx, start, now)
+
+
+async def prove_dead(tx: Transaction, now: int) -> None:
+    """Whoever had this file before is dead: the lock on it is ours, and we are no node."""
+    await tx.run("nodes_prove_dead", incarnation="", home="", now=now)
 
 
 async def join(tx: Transaction, start: Start, now: int) -> None:
@@ -46,20 +56,41 @@ async def join(tx: Transaction, start: Start, now: int) -> None:
     await tx.run("node_insert", **msgspec.structs.asdict(start), now=now)
 
 
-async def renew(tx: Transaction, incarnation: str, beat: int, ttl_ms: int, now: int) -> View | None:
-    """Prolong this node's term and see how things stand; None if the term is not the one that was seen.
+async def renew(tx: Transaction, incarnation: str, beat: int, ttl_ms: int, now: int) -> bool:
+    """Prolong this node's term; false if the term is not the one that was seen.
 
     A holder may renew a term that has expired and that nobody took: what it still owns is in the view.
     """
-    if not await tx.run("node_renew", incarnation=incarnation, beat=beat, ttl_ms=ttl_ms, now=now):
-        return None
-    return await view(tx, now)
+    return await tx.run("node_renew", incarnation=incarnation, beat=beat, ttl_ms=ttl_ms, now=now) > 0
+
+
+async def begin_anew(tx: Transaction, before: str, start: Start, now: int) -> None:
+    """Go on as another incarnation. What the one before it sends is still being sent: it is not dead."""
+    await leave(tx, before, now)
+    await join(tx, start, now)
 
 
 async def view(tx: Transaction, now: int) -> View:
-    """How things stand."""
+    """How things stand. Who has a store of its own clock is told that one's time, not `now`."""
+    now = await time(tx, now)
     nodes = await tx.rows("nodes_read", NodeRow, now=now)
     return View(now, nodes, await read(tx))
+
+
+async def view_of_renewed(tx: Transaction, now: int) -> View:
+    """How things stand, and in which history, as of a time that the store has just told."""
+    nodes = await tx.rows("nodes_read", NodeRow, now=now)
+    return View(now, nodes, await read(tx), await timeline(tx))
+
+
+async def time(tx: Transaction, now: int) -> int:
+    """The store's time: that of its server, or, where it has none, the caller's."""
+    return (await tx.rows("clock_read", int, now=now))[0]
+
+
+async def timeline(tx: Transaction) -> str:
+    """Which history is being written."""
+    return (await tx.rows("history_read", str))[0]
 
 
 async def acquire(

@@ -1,19 +1,30 @@
-"""Migrations: numbered SQL files, each applied once in a transaction of its own, and never changed after.
+"""Migrations: numbered SQL files, each applied once, and never changed after; `NNNN_name.down.sql` is its reverse.
 
 The store records for each the version, its checksum and `min_reader`: the oldest program version that can
 still read a store after it. A program refuses only what it cannot read, so that old and new run side by side.
+
+A file is one transaction, unless it says otherwise: `-- step: alone` begins statements that each run outside a
+transaction (an index made concurrently), `-- step: batches` statements that are repeated, each time in a transaction,
+until they change nothing (a backfill), `-- step: transaction` the rest. Each must be right when it is run again: who is
+cut off goes on at the step where it stood. SQLite has one writer, at rest while it is migrated: there a file is one
+transaction whatever it says.
 """
 
 import hashlib
 import re
 from importlib.resources import files
+from typing import Literal, cast
 
 import msgspec
 
 from tasktick.errors import StoreCorrupt, StoreTooNew
 from tasktick.store.connect import RawConnection, statements
+from tasktick.store.queries import split
 
 _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+_DOWN = "{}.down.sql"
+_STEP = re.compile(r"^-- step: (transaction|alone|batches)$", re.MULTILINE)
+_LOSES = re.compile(r"^-- loses: ([^:\n]+): (SELECT .+)$", re.MULTILINE)
 _MIN_READER = re.compile(r"^-- min_reader: (\d+)$", re.MULTILINE)
 
 HISTORY = """CREATE TABLE IF NOT EXISTS schema_history (
@@ -24,13 +35,36 @@ HISTORY = """CREATE TABLE IF NOT EXISTS schema_history (
 )"""
 
 
+Kind = Literal["transaction", "alone", "batches"]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A part of a migration, and how it is run."""
+
+    kind: Kind
+    text: str
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """What a way back would lose, and the statement that counts it."""
+
+    what: str
+    query: str
+
+
 class Migration(msgspec.Struct, frozen=True):
-    """A step of the schema."""
+    """A step of the schema, and the way back."""
 
     version: int
     name: str
     text: str
     min_reader: int
+    down: str | None = None
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What the way back may lose."""
+        return [Loss(what, query) for what, query in _LOSES.findall(self.down or "")]
 
     @property
     def checksum(self) -> str:
@@ -49,15 +83,25 @@ class Applied(msgspec.Struct, frozen=True):
 def available(dialect: str = "sqlite") -> list[Migration]:
     """The migrations that this program brings, in order."""
     found = []
-    for file in (files("tasktick.store") / "sql" / dialect / "migrations").iterdir():
+    folder = files("tasktick.store") / "sql" / dialect / "migrations"
+    for file in folder.iterdir():
         match = _FILE.match(file.name)
         if match:
             text = file.read_text()
             reader = _MIN_READER.search(text)
             if reader is None:
                 raise ValueError(f"migration {file.name} does not say `-- min_reader: N`")
-            found.append(Migration(int(match[1]), match[2], text, int(reader[1])))
+            down = folder / _DOWN.format(file.name.removesuffix(".sql"))
+            way_back = down.read_text() if down.is_file() else None
+            found.append(Migration(int(match[1]), match[2], text, int(reader[1]), way_back))
     return sorted(found, key=lambda one: one.version)
+
+
+def steps_of(text: str) -> list[Step]:
+    """The steps of a file, in order."""
+    first, *rest = _STEP.split(text)
+    found = [("transaction", first), *zip(rest[::2], rest[1::2], strict=True)]
+    return [Step(cast(Kind, kind), part) for kind, part in found if split(part)]
 
 
 def applied(raw: RawConnection) -> list[Applied]:
@@ -89,10 +133,14 @@ def pending(ours: list[Migration], theirs: list[Applied]) -> list[Migration]:
     return [one for one in ours if one.version not in done]
 
 
-def migrate(raw: RawConnection) -> list[Migration]:
-    """Bring the store up to date; what was applied. Who migrates at the same time waits, and finds it done."""
+def migrate(raw: RawConnection, to: int | None = None) -> list[Migration]:
+    """Bring the store up to date, or up to a version; what was applied.
+
+    Who migrates at the same time waits, and finds it done.
+    """
     ours = available()
     pending(ours, applied(raw))  # what cannot be read is refused before anything is written
+    ours = [one for one in ours if to is None or one.version <= to]
     raw.execute(HISTORY)
     done: list[Migration] = []
     while (one := _apply_next(raw, ours)) is not None:

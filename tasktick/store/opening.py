@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tasktick.clock import Clock
+from tasktick.clock import StoreClock
 from tasktick.service import Spawner
 from tasktick.settings import StoreConfig
 from tasktick.store.database import SqliteDatabase, open_sqlite, sqlite_path
@@ -24,10 +24,20 @@ def place_of(config: StoreConfig) -> Place:
 
 
 async def open_store(
-    config: StoreConfig, *, spawn: Spawner, crash: Callable[[BaseException], None], clock: Clock, random: Random
+    config: StoreConfig,
+    *,
+    spawn: Spawner,
+    crash: Callable[[BaseException], None],
+    clock: StoreClock,
+    random: Random,
+    ttl_ms: int,
+    folder_lock: int | None = None,
 ) -> OpenStore:
-    """Open the store that the settings name."""
+    """Open the store that the settings name. `folder_lock` is its folder's, where somebody else has taken it."""
     place = place_of(config)
     if isinstance(place, Path):
         return await open_sqlite(place, spawn, crash)
-    return await open_postgres(place, Path(config.data), spawn=spawn, crash=crash, clock=clock, random=random)
+    data = Path(config.data)
+    return await open_postgres(
+        place, data, spawn=spawn, clock=clock, random=random, ttl_ms=ttl_ms, folder_lock=folder_lock
+    )

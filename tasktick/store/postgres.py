@@ -6,8 +6,13 @@ the start of every transaction instead, so that any pooler may stand in between;
 A commit of which the answer was lost is not looked for among the rows: what is under way is seen by nobody. Every
 transaction sets a mark on a row of its writer; `was_committed` writes to that row too, and so waits for whoever still
 holds it. The mark is there if, and only if, all the rest is.
+
+Rows that every writer of every node changes are locked by nobody who still has something to say: what changes them goes
+in one message with the commit. Else a node that is held in a transaction would hold up all others with it.
 """
 
+import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -40,6 +45,21 @@ BEGIN_NEAR = "; ".join((_SNAPSHOT, *_TIMEOUTS, *_BY_INDEX))
 BEGIN_READ = "; ".join((_SNAPSHOT, *_TIMEOUTS, "SET LOCAL jit = off"))
 BEGIN_CHECK = _SNAPSHOT
 
+
+def begin_term(limit_ms: int) -> str:
+    """For what is of no use later."""
+    limits = (f"SET LOCAL statement_timeout = {limit_ms}", f"SET LOCAL lock_timeout = {limit_ms}")
+    return "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *_TIMEOUTS, *limits, *_BY_INDEX))
+
+
+# The server's own time in milliseconds, rounded down, read once in a statement and when it is run: `:clock` in SQL.
+CLOCK = "(SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+_CLOCK = re.compile(r"(?<![:\w]):clock\b")
+
+# What changes rows that all writers contend for.
+_WITH_COMMIT = frozenset({"counts_add", "events_add"})
+_NUMBERED = re.compile(r"\$(\d+)")
+
 POOLER_ADVICE = (
     "The store is behind a pooler that does not keep prepared statements: set prepared_statements = false in [store]."
 )
@@ -54,11 +74,12 @@ class CommitUnknown(StoreError):
 
 
 class PostgresTransaction:
-    """Runs named statements on one connection."""
+    """Runs named statements on one connection; with `last_words`, leaves to the commit what is to go with it."""
 
-    def __init__(self, raw: PostgresConnection) -> None:
+    def __init__(self, raw: PostgresConnection, last_words: list[str] | None = None) -> None:
         self._raw = raw
-        self._queries = dialect()
+        self._queries = dialect(CLOCK)
+        self._last_words = last_words
 
     async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
         *before, last = self._queries[query]
@@ -71,6 +92,9 @@ class PostgresTransaction:
 
     async def run(self, query: str, /, **parameters: Any) -> int:
         status = ""
+        if self._last_words is not None and query in _WITH_COMMIT:
+            self._last_words += [written_out(one, parameters) for one in self._queries[query]]
+            return 0
         for statement in self._queries[query]:
             status = await self._raw.execute(statement.text, *bound(statement, parameters))
         return int(status.rpartition(" ")[2])  # such as "INSERT 0 3"
@@ -81,14 +105,32 @@ class PostgresTransaction:
 
 
 @cache
-def dialect() -> dict[str, tuple[Positional, ...]]:
-    """The named statements, their parameters numbered."""
-    return {name: tuple(positional(one) for one in statements) for name, statements in load("postgres").items()}
+def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
+    """The named statements, their parameters numbered, with this for the time."""
+    return {
+        name: tuple(positional(_CLOCK.sub(lambda _: clock, one)) for one in statements)
+        for name, statements in load("postgres").items()
+    }
 
 
 def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
     """The values of a statement's parameters in its order."""
     return [_bind(parameters[name]) for name in statement.names]
+
+
+def written_out(statement: Positional, parameters: dict[str, Any]) -> str:
+    """A statement with its values in it, as a message of several statements must have them."""
+    values = [_literal(value) for value in bound(statement, parameters)]
+    return _NUMBERED.sub(lambda number: values[int(number[1]) - 1], statement.text)
+
+
+def _literal(value: str | int | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        # The same whatever `standard_conforming_strings` says.
+        return "E'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+    return f"({int(value)})"
 
 
 def _bind(value: Any) -> Any:
@@ -111,15 +153,17 @@ async def read_with(raw: PostgresConnection, operation: Operation[T], begin: str
 
 async def write_with(raw: PostgresConnection, work: Operation[T], writer: str, mark: int) -> T:
     """Run work and commit it under this mark. `CommitUnknown` alone leaves open whether it is written."""
-    tx = PostgresTransaction(raw)
+    last_words: list[str] = []
+    tx = PostgresTransaction(raw, last_words)
     try:
         await raw.execute(BEGIN_WRITE)
         result = await work(tx)
+        # Not with the commit: who finds out about a commit that is still on its way waits for this.
         await tx.run("mark_set", writer=writer, mark=mark)
     except BaseException as error:
         await _undo(raw, error)
         raise
-    await _commit(raw, result)
+    await _commit(raw, result, last_words)
     return result
 
 
@@ -139,8 +183,20 @@ async def was_committed(raw: PostgresConnection, writer: str, mark: int) -> bool
     return found == [mark]
 
 
-async def _commit(raw: PostgresConnection, result: Any) -> None:
-    """Commit; what a synchronous standby may not have got is not known to be committed."""
+async def write_unmarked(raw: PostgresConnection, operation: Operation[T], begin: str) -> T:
+    """Run an operation that may be run again, whatever has become of it."""
+    try:
+        await raw.execute(begin)
+        result = await operation(PostgresTransaction(raw))
+    except BaseException as error:
+        await _undo(raw, error)
+        raise
+    await _commit(raw, result)
+    return result
+
+
+async def _commit(raw: PostgresConnection, result: Any, last_words: Sequence[str] = ()) -> None:
+    """Commit, with these before; what a synchronous standby may not have got is not known to be committed."""
     warnings: list[str] = []
 
     def heard(_: Any, message: Any) -> None:
@@ -149,10 +205,11 @@ async def _commit(raw: PostgresConnection, result: Any) -> None:
 
     raw.add_log_listener(heard)
     try:
-        status = await raw.execute("COMMIT")
+        status = await raw.execute("; ".join((*last_words, "COMMIT")))
     except BaseException as error:
-        if fault_of(error) is Fault.ABORTED:
-            raise Aborted(f"Others were in the way: {error}") from error
+        if fault_of(error) not in {None, Fault.LOST}:  # the server says what is wrong: nothing of it is there
+            await _undo(raw, error)
+            raise
         raw.terminate()
         if not isinstance(error, Exception):
             raise

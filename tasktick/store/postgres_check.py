@@ -4,14 +4,15 @@ What it should be is built beside it, in a schema of a transaction that is rolle
 nothing of the store is written.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from random import Random
+from datetime import date
+from pathlib import Path
 
 import msgspec
 
-from tasktick.clock import SystemClock
 from tasktick.errors import StoreError
+from tasktick.store import archiving
 from tasktick.store.check import (
     NOT_COMPARED,
     Check,
@@ -23,12 +24,12 @@ from tasktick.store.check import (
     judged_schema,
     objects,
 )
-from tasktick.store.connect import Fault, PostgresConnection, connect_postgres, fault_of
+from tasktick.store.connect import Fault, PostgresConnection, fault_of
 from tasktick.store.migrate import Migration, available, pending
 from tasktick.store.postgres import BEGIN_CHECK, PostgresTransaction, read_with
-from tasktick.store.postgres_database import SoleLock, facts_of, judge_server, raise_as_ours
-from tasktick.store.postgres_links import CONNECT_TIMEOUT_MS, Gate, PostgresAddress
-from tasktick.store.postgres_migrate import DIALECT, applied, apply, migrate
+from tasktick.store.postgres_database import facts_of, judge_server, raise_as_ours
+from tasktick.store.postgres_links import PostgresAddress, connect_patiently
+from tasktick.store.postgres_migrate import DIALECT, applied, apply, migrate, migrate_back
 
 BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_path = tasktick_as_it_should_be"
 
@@ -37,13 +38,7 @@ BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_p
 async def _connected(address: PostgresAddress) -> AsyncIterator[PostgresConnection]:
     """A connection without limits of time, to a server that can hold a store."""
     try:
-        raw = await connect_postgres(
-            address.url,
-            application=address.application,
-            timeout_ms=CONNECT_TIMEOUT_MS,
-            command_timeout_ms=None,
-            keep_statements=address.keep_statements,
-        )
+        raw = await connect_patiently(address)
     except Exception as error:
         raise_as_ours(address, error)
         raise
@@ -104,20 +99,47 @@ async def _compared(raw: PostgresConnection) -> Finding:
     return compared(wanted, found)
 
 
-async def steps(address: PostgresAddress, *, only_check: bool) -> list[Migration]:
-    """Bring a stopped store up to date, or say what that would take."""
+async def steps(address: PostgresAddress, *, only_check: bool, to: int | None = None) -> list[Migration]:
+    """Bring a store up to date, or say what that would take. Who does it at the same time waits."""
     if only_check:
         async with _connected(address) as raw:
-            return pending(available(DIALECT), await applied(raw))
-    clock = SystemClock()
-    lock = SoleLock(Gate(address, clock, Random(0)), clock, lambda error: None)
+            todo = pending(available(DIALECT), await applied(raw))
+            return [one for one in todo if to is None or one.version <= to]
     try:
-        await lock.take()
         async with _connected(address) as raw:
             judge_server(await facts_of(raw))
-            return await migrate(raw)
+            return await migrate(raw, to, connect=lambda: connect_patiently(address))
     except Exception as error:
         raise_as_ours(address, error)
         raise
-    finally:
-        await lock.release()
+
+
+async def back(address: PostgresAddress, to: int, *, lose_data: bool) -> list[Migration]:
+    """Undo what is beyond a version; what was undone."""
+    try:
+        async with _connected(address) as raw:
+            return await migrate_back(raw, to, lose_data=lose_data, connect=lambda: connect_patiently(address))
+    except Exception as error:
+        raise_as_ours(address, error)
+        raise
+
+
+async def version(address: PostgresAddress) -> int:
+    """At which version a store is."""
+    async with _connected(address) as raw:
+        return max((one.version for one in await applied(raw)), default=0)
+
+
+async def archived(
+    address: PostgresAddress, before: date, out: Path, *, drop: bool, told: Callable[[archiving.Done], None]
+) -> list[archiving.Done]:
+    """Write out what ended before a day, whether nodes run meanwhile or not."""
+    folder = archiving.folder_of(out, address.shown)
+    try:
+        async with _connected(address) as raw:
+            if pending(available(DIALECT), await applied(raw)):
+                raise StoreError("This store is of an older version. Run `tasktick migrate` first.")
+            return await archiving.archive(archiving.ServerAccess(raw), folder, before, drop=drop, told=told)
+    except Exception as error:
+        raise_as_ours(address, error)
+        raise

@@ -1,12 +1,10 @@
-"""A PostgreSQL store: opened by one daemon at a time, and closed in order.
+"""A PostgreSQL store: shared by the nodes that open it, and closed in order.
 
-The lock on the database, held by a transaction that stays open, keeps a second daemon out. It is no proof of death:
-its connection may be lost while its holder lives. So it is taken again as soon as that is seen, and if another has it
-by then, or the history of the database has gone back (a failover that lost something, a backup in its place), the
-process ends: what it believes is no longer so. The lock on a data folder is proof, for those who had it.
+Each has the lock of a data folder of its own, for as long as it lives: who had that very folder before is dead. Of
+those of other folders nothing is known but what their rows say.
 """
 
-import asyncio
+import hashlib
 import os
 import secrets
 import socket
@@ -18,9 +16,10 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from tasktick import logs
-from tasktick.clock import Clock, wait_for_event
-from tasktick.errors import ConfigError, StoreBroken, StoreError, StoreLocked, StoreUnavailable
+from tasktick.clock import Clock, StoreClock
+from tasktick.errors import ConfigError, StoreError, StoreUnavailable
 from tasktick.service import Spawner
+from tasktick.store import leases, whereabouts
 from tasktick.store.connect import PostgresConnection, require_postgres_driver
 from tasktick.store.database import lock_file
 from tasktick.store.postgres import (
@@ -29,7 +28,15 @@ from tasktick.store.postgres import (
     PostgresTransaction,
     known,
 )
-from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink, PostgresReader
+from tasktick.store.postgres_history import PostgresHistory
+from tasktick.store.postgres_links import (
+    Gate,
+    PostgresAddress,
+    PostgresLink,
+    PostgresReader,
+    PostgresTerm,
+    connect_patiently,
+)
 from tasktick.store.postgres_migrate import migrate
 from tasktick.store.postgres_writer import PostgresWriter
 from tasktick.store.protocol import Batch, Lane, Operation
@@ -41,14 +48,9 @@ VERSION_LEAST = 140_000
 WRITERS = {Lane.FIRE: 3, Lane.CREATE: 2, Lane.UPKEEP: 1}
 NEAR_READERS = 2
 API_READERS = 4
+RENEWALS_PER_TTL = 3
 LOCK_NAME = "postgres"
 HOME_NAME = "home.id"
-LOCK_LOOK_MS = 1_000
-# A daemon that was just killed has its connection for a moment more.
-LOCK_PATIENCE_MS = 3_000
-LOCK_RETRY_MS = 100
-# The transaction that holds the lock has nothing else to do, and no snapshot that would hold up a vacuum.
-BEGIN_LOCK = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 5000"
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -64,95 +66,16 @@ class Facts(msgspec.Struct, frozen=True):
     is_standby: bool
 
 
-class History(msgspec.Struct, frozen=True, array_like=True):
-    """Where the history of a database stands."""
-
-    timeline: str
-    flushed: int
-
-
-class SoleLock:
-    """The lock that one daemon at a time has on a database."""
-
-    def __init__(self, gate: Gate, clock: Clock, crash: Callable[[BaseException], None]) -> None:
-        self._link = PostgresLink(gate)
-        self._gate = gate
-        self._clock = clock
-        self._crash = crash
-        self._history: History | None = None
-        self._closing = asyncio.Event()
-
-    async def take(self) -> None:
-        """Take it, or say who has it."""
-        raw = await self._link.raw()
-        give_up_ms = self._clock.monotonic_ms() + LOCK_PATIENCE_MS
-        while True:
-            await raw.execute(BEGIN_LOCK)
-            tx = PostgresTransaction(raw)
-            if await tx.rows("server_lock", bool) == [True]:
-                break
-            holders = await tx.rows("server_lock_holder", str)
-            await raw.execute("ROLLBACK")
-            if self._clock.monotonic_ms() > give_up_ms:
-                raise StoreLocked(
-                    f"The store {self._gate.address.shown} is in use by another TaskTick "
-                    f"({', '.join(holders) or 'unknown'}). Stop that one first: one daemon has a database for itself."
-                )
-            await self._clock.sleep_ms(LOCK_RETRY_MS)
-        self._judge((await tx.rows("server_history", History))[0])
-
-    def _judge(self, found: History) -> None:
-        last, self._history = self._history, found
-        if last is not None and (found.timeline != last.timeline or found.flushed < last.flushed):
-            raise StoreBroken(
-                "history_regressed: the database is not the one that it was (a failover, or a backup in its place). "
-                "What was acknowledged may be missing; TaskTick starts anew on what is there."
-            )
-
-    async def keep(self) -> None:
-        """See that it is still ours, until closed."""
-        failures = 0
-        while not self._closing.is_set():
-            try:
-                if self._link.is_open:
-                    tx = PostgresTransaction(await self._link.raw())
-                    self._judge((await tx.rows("server_history", History))[0])
-                else:
-                    await self.take()
-                    log.info("store_lock_taken_again")
-                failures = 0
-            except (StoreLocked, StoreBroken) as error:
-                self._crash(error)
-                return
-            except Exception as error:
-                ours = known(error)
-                if not isinstance(ours, StoreError):
-                    raise
-                await self._link.close()
-                failures += 1
-                log.warning("store_lock_lost", error=str(ours))
-                await self._gate.wait(failures)
-                continue
-            await wait_for_event(self._closing, self._clock, LOCK_LOOK_MS)
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._closing.set()
-
-    async def release(self) -> None:
-        """Give it back."""
-        await self._link.close()
-
-
 class PostgresDatabase:
     """Reads and writes; what `write` returns is committed."""
 
-    def __init__(self, gate: Gate, clock: Clock, lock: SoleLock, home: str) -> None:
+    def __init__(self, gate: Gate, clock: Clock, home: str, ttl_ms: int) -> None:
+        self._gate = gate
+        self._term = PostgresTerm(gate, ttl_ms // RENEWALS_PER_TTL)
         self._writer = PostgresWriter(gate, clock, f"{home[:8]}-{secrets.token_hex(4)}", WRITERS)
         self._near = PostgresReader([PostgresLink(gate) for _ in range(NEAR_READERS)], BEGIN_NEAR)
         self._api = PostgresReader([PostgresLink(gate) for _ in range(API_READERS)], BEGIN_READ)
-        self._lock = lock
-        self._keeping: asyncio.Task[None] | None = None
+        self.history = PostgresHistory(self._writer, PostgresLink(gate))
         self._folder_lock: IO[str] | None = None
         self.home = home
 
@@ -160,7 +83,6 @@ class PostgresDatabase:
         """Begin to write."""
         self._folder_lock = folder_lock
         self._writer.start(spawn)
-        self._keeping = spawn(self._lock.keep(), "store_lock")
 
     @property
     def writer(self) -> PostgresWriter:
@@ -173,13 +95,22 @@ class PostgresDatabase:
 
     @property
     def shared(self) -> bool:
-        """In this version one daemon has a database for itself: a lock on it keeps others out."""
-        return False
+        """Other nodes may have it open too."""
+        return True
 
     @property
     def near(self) -> PostgresReader:
         """Reads what is due: never behind a client's listing."""
         return self._near
+
+    @property
+    def term(self) -> PostgresTerm:
+        """Renews a node's term."""
+        return self._term
+
+    def when_lost(self, told: Callable[[], None]) -> None:
+        """Tell this one when a connection that writes was lost, before another is used in its place."""
+        self._gate.lost = told
 
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         """Run an operation and commit it."""
@@ -189,15 +120,17 @@ class PostgresDatabase:
         """Run a batch and commit it, with those of others that wait."""
         return await self._writer.write_batch(batch, items)
 
+    async def tidy(self, now: int, before: int) -> bool:
+        """Move what has finished into history, and let the days of history go that ended before."""
+        return await self.history.step(now, before)
+
     async def close(self) -> None:
-        """Write what is queued, then close; the locks go last."""
+        """Write what is queued, then close; the lock goes last."""
         await self._writer.close()
+        await self._term.close()
+        await self.history.close()
         await self._near.close()
         await self._api.close()
-        self._lock.stop()
-        if self._keeping is not None:
-            await asyncio.wait({self._keeping})
-        await self._lock.release()
         if self._folder_lock is not None:
             self._folder_lock.close()
 
@@ -207,35 +140,46 @@ async def open_postgres(
     data: Path,
     *,
     spawn: Spawner,
-    crash: Callable[[BaseException], None],
-    clock: Clock,
+    clock: StoreClock,
     random: Random,
+    ttl_ms: int,
+    folder_lock: int | None = None,
 ) -> PostgresDatabase:
-    """Lock the folder and the database, look how the server is set, migrate, start the writer."""
+    """Lock the folder, look how the server is set, migrate, start the writer. The clock is told the server's time."""
     require_postgres_driver()
-    folder_lock = lock_file(data / LOCK_NAME)
+    # One that was taken before is handed down, and held by all who have it: it is free when the last has ended.
+    held = lock_file(data / LOCK_NAME) if folder_lock is None else os.fdopen(folder_lock, "r+")
+    os.set_inheritable(held.fileno(), False)
     gate = Gate(address, clock, random)
-    lock = SoleLock(gate, clock, crash)
-    first = PostgresLink(gate)
+    raw: PostgresConnection | None = None
     try:
-        home = _home_of(data)
-        raw = await first.raw()
+        home = home_of(data, socket.gethostname())
+        raw = await connect_patiently(address)
         judge_server(await facts_of(raw))
-        await lock.take()
-        done = await migrate(raw)
+        gate.is_known = True
+        await tell_time(raw, clock)
+        done = await migrate(raw, connect=lambda: connect_patiently(address))
+        await whereabouts.require_home(PostgresTransaction(raw), address.shown)
         await raw.execute(PostgresTransaction(raw).text("marks_forget"))
         if done:
             log.info("store_migrated", version=done[-1].version, store=address.shown)
     except BaseException as error:
-        await lock.release()
-        folder_lock.close()
+        held.close()
         raise_as_ours(address, error)
         raise
     finally:
-        await first.close()
-    database = PostgresDatabase(gate, clock, lock, home)
-    database.start(spawn, folder_lock)
+        if raw is not None:
+            await raw.close()
+    database = PostgresDatabase(gate, clock, home, ttl_ms)
+    database.start(spawn, held)
     return database
+
+
+async def tell_time(raw: PostgresConnection, clock: StoreClock) -> None:
+    """Let the clock know what time it is there."""
+    asked_ms = clock.monotonic_ms()
+    told = await leases.time(PostgresTransaction(raw), clock.now_ms())
+    clock.learn(told, asked_ms, clock.monotonic_ms())
 
 
 def raise_as_ours(address: PostgresAddress, error: BaseException) -> None:
@@ -285,13 +229,14 @@ def application_name() -> str:
     return f"tasktick on {socket.gethostname()[:32]} ({os.getpid()})"
 
 
-def _home_of(data: Path) -> str:
-    """The name of the data folder, made once: it goes with the lock on it."""
+def home_of(data: Path, machine: str) -> str:
+    """What the lock on this data folder is proof for: this very folder on this machine.
+
+    A folder that was copied, to bring its keys to another node, has another home than the one it was copied from.
+    """
     path = data / HOME_NAME
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        home = secrets.token_hex(8)
-        path.write_text(f"{home}\n")
+    if not path.exists():
+        path.write_text(f"{secrets.token_hex(8)}\n")
         path.chmod(0o600)
-        return home
+    told = f"{path.read_text().strip()} {path.stat().st_ino} {machine}"
+    return hashlib.sha256(told.encode()).hexdigest()[:16]

@@ -5,9 +5,10 @@ another, so that a server that comes back is not run over.
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import TypeVar
-from urllib.parse import unquote, urlsplit
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -15,8 +16,8 @@ from tasktick import logs
 from tasktick.clock import Clock
 from tasktick.errors import StoreUnavailable
 from tasktick.store.connect import PostgresConnection, connect_postgres
-from tasktick.store.postgres import known, read_with
-from tasktick.store.protocol import Aborted, Operation
+from tasktick.store.postgres import PostgresTransaction, begin_term, known, read_with, write_unmarked
+from tasktick.store.protocol import Aborted, Batch, Lane, Operation
 
 T = TypeVar("T")
 log = logs.get("store")
@@ -44,6 +45,12 @@ class PostgresAddress(msgspec.Struct, frozen=True):
         return shown(self.url)
 
 
+async def connect_patiently(address: PostgresAddress) -> PostgresConnection:
+    """A connection without limits of time, for what a person has asked for."""
+    raw, _ = await dial(address, servers_of(address.url), command_timeout_ms=None)
+    return raw
+
+
 def shown(url: str) -> str:
     """A URL of a PostgreSQL without user, password and options."""
     parts = urlsplit(url)
@@ -54,15 +61,66 @@ def shown(url: str) -> str:
     return f"postgresql://{place}{parts.path}"
 
 
+def servers_of(url: str) -> list[str]:
+    """A URL for each server that one names, so that one of them which is dead takes no time of the others.
+
+    Of several one alone takes writes, and which one changes: that is the one to connect to, unless the URL says else.
+    """
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    hosts = place.split(",")
+    ports: list[str] = []
+    if not place and "," in options.get("host", ""):
+        hosts, ports = options["host"].split(","), options.pop("port", "").split(",")
+        ports *= len(hosts) if len(ports) == 1 else 1
+    if len(hosts) == 1 or len(ports) not in {0, len(hosts)}:
+        return [url]
+    options = {"target_session_attrs": "read-write", **options}
+    found = []
+    for number, host in enumerate(hosts):
+        own = options if not ports else {**options, "host": host} | ({"port": ports[number]} if ports[number] else {})
+        netloc = f"{user}{at}{'' if ports else host}"
+        found.append(f"{parts.scheme}://{netloc}{parts.path}?{urlencode(own)}")
+    return found
+
+
+async def dial(
+    address: PostgresAddress, servers: Sequence[str], command_timeout_ms: float | None
+) -> tuple[PostgresConnection, str]:
+    """Connect to the first server that is there and takes writes; which one it was."""
+    for left, url in zip(range(len(servers) - 1, -1, -1), servers, strict=True):
+        try:
+            raw = await connect_postgres(
+                url,
+                application=address.application,
+                timeout_ms=CONNECT_TIMEOUT_MS / len(servers),
+                command_timeout_ms=command_timeout_ms,
+                keep_statements=address.keep_statements,
+            )
+        except Exception as error:
+            if not left or not isinstance(known(error), StoreUnavailable):
+                raise
+        else:
+            return raw, url
+    raise AssertionError("the last server connects or raises")
+
+
 class Gate:
     """Where connections are made: few at once, and none for a while after one that failed."""
 
     def __init__(self, address: PostgresAddress, clock: Clock, random: Random) -> None:
         self.address = address
+        # The one that took the last connection stands first.
+        self._servers = servers_of(address.url)
         self._clock = clock
         self._random = random
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
         self._failures = 0
+        # Told when a connection that writes is gone: what is behind the next one may be another history.
+        self.is_known = False
+        """Whether the server was found fit: then each new connection must be to such a one."""
+        self.lost: Callable[[], None] = lambda: None
         self._closed_until_ms = 0.0
         self._reason = ""
 
@@ -72,19 +130,16 @@ class Gate:
             if self._clock.monotonic_ms() < self._closed_until_ms:
                 raise StoreUnavailable(self._reason)
             try:
-                raw = await connect_postgres(
-                    self.address.url,
-                    application=self.address.application,
-                    timeout_ms=CONNECT_TIMEOUT_MS,
-                    command_timeout_ms=COMMAND_TIMEOUT_MS,
-                    keep_statements=self.address.keep_statements,
-                )
+                raw, server = await dial(self.address, self._servers, COMMAND_TIMEOUT_MS)
+                if self.is_known:
+                    await judge_link(raw)
             except Exception as error:
                 ours = known(error)
                 self._close(ours)
                 if ours is error:
                     raise
                 raise ours from error
+        self._servers = [server, *(one for one in self._servers if one != server)]
         if self._failures:
             log.info("store_reached_again", store=self.address.shown)
         self._failures = 0
@@ -108,16 +163,35 @@ class Gate:
         await self._clock.sleep_ms(max(left_ms, 0) + self.rest_ms(failures))
 
 
+async def judge_link(raw: PostgresConnection) -> None:
+    """Refuse a server that takes no writes, or on which a commit means less than it must."""
+    facts = (await PostgresTransaction(raw).rows("server_link", LinkFacts))[0]
+    if facts.is_standby or facts.synchronous_commit == "off":
+        await raw.close(timeout=1.0)
+        what = "it is a standby, which takes no writes" if facts.is_standby else "its synchronous_commit is off"
+        raise StoreUnavailable(f"The store's server is of no use: {what}.")
+
+
+class LinkFacts(msgspec.Struct, frozen=True):
+    """What a connection must show before it is used."""
+
+    is_standby: bool
+    synchronous_commit: str
+
+
 class PostgresLink:
     """A connection, made when it is wanted and made anew when it was lost; one user at a time."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, *, watched: bool = False) -> None:
         self._gate = gate
+        self._watched = watched
         self._raw: PostgresConnection | None = None
 
     async def raw(self) -> PostgresConnection:
         """The connection."""
         if self._raw is None or self._raw.is_closed():
+            if self._raw is not None and self._watched:
+                self._gate.lost()
             self._raw = None
             self._raw = await self._gate.connect()
         return self._raw
@@ -135,6 +209,32 @@ class PostgresLink:
                 await raw.close(timeout=1.0)
             except Exception:  # noqa: BLE001 - a server that is not there cannot be told
                 raw.terminate()
+
+
+class PostgresTerm:
+    """Renewals of a term, on a connection of their own: none takes longer than it would be of use."""
+
+    def __init__(self, gate: Gate, limit_ms: int) -> None:
+        self._link = PostgresLink(gate, watched=True)
+        self._limit_ms = limit_ms
+        self._begin = begin_term(limit_ms)
+
+    async def write(self, operation: Operation[T], lane: Lane = Lane.FIRE) -> T:
+        """Run an operation that may be run again; what fails has perhaps been committed."""
+        del lane
+        try:
+            async with asyncio.timeout(self._limit_ms / 1_000):
+                return await write_unmarked(await self._link.raw(), operation, self._begin)
+        except TimeoutError as error:
+            raise StoreUnavailable(f"The store did not answer within {self._limit_ms} ms.") from error
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
+        """The same for a batch."""
+        return await self.write(lambda tx: batch.operation(tx, items))
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._link.close()
 
 
 class PostgresReader:

@@ -53,7 +53,10 @@ class PostgresWriter(LaneWriter):
         self._gate = gate
         self._clock = clock
         self._hands = {
-            lane: [Hand(f"{name}-{lane.name.lower()}-{number}", PostgresLink(gate)) for number in range(count)]
+            lane: [
+                Hand(f"{name}-{lane.name.lower()}-{number}", PostgresLink(gate, watched=True))
+                for number in range(count)
+            ]
             for lane, count in connections.items()
         }
         self._wakes = {lane: asyncio.Event() for lane in Lane}

@@ -79,6 +79,16 @@ class Database(Reader, Writer, Protocol):
     @property
     def near(self) -> Reader: ...
 
+    async def tidy(self, now: int, before: int) -> bool:
+        """Do a piece of the upkeep that only this kind of database needs; what ended before may go. Whether there
+        is more of it."""
+        ...
+
+    @property
+    def term(self) -> Writer:
+        """Writes what a node's term depends on: nothing stands before it, and it gives up soon."""
+        ...
+
     @property
     def home(self) -> str:
         """What this process alone has the lock of: who had it before is dead."""

@@ -128,6 +128,15 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     state: int
 
 
+class Ended(msgspec.Struct, frozen=True, array_like=True):
+    """A finished task, and its place among those of its day."""
+
+    at: int
+    id: str
+    tenant: str
+    in_history: bool = False
+
+
 def columns(row: msgspec.Struct) -> dict[str, Any]:
     """A row as a JSON parameter, by column."""
     found: dict[str, Any] = msgspec.to_builtins(row)

@@ -18,6 +18,18 @@ async def add(tx: Transaction, secret: SecretRow) -> None:
     )
 
 
+async def add_once(tx: Transaction, secret: SecretRow) -> int:
+    """Keep a sealed secret, unless there is one of this id; 0 then."""
+    return await tx.run(
+        "secret_insert_once",
+        id=secret.id,
+        tenant=secret.tenant,
+        kind=secret.kind,
+        sealed=secret.sealed,
+        now=secret.created_at,
+    )
+
+
 async def read(tx: Transaction, tenant: str | None = None, kind: str | None = None) -> list[SecretRow]:
     """Secrets, newest first."""
     return await tx.rows("secrets_read", SecretRow, tenant=tenant, kind=kind)

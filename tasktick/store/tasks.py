@@ -215,6 +215,7 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
     is left out, as a stale one is.
     """
     alone = len(changes) == 1 and not of_many
+    await _take_back(tx, [one.after.id for one in changes if one.before.state in TERMINAL])
     ordered = await _fresh(tx, sorted(changes, key=lambda one: one.after.id))
     ordered = await _with_room(tx, ordered, alone=alone)
     ordered = await _with_keys(tx, ordered, alone=alone)
@@ -238,6 +239,12 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
         await waiting.let_go(tx, [one.id for one in ended], ended[0].updated_at, deltas)
     await deltas.write(tx)
     return [one.after.id for one in ordered]
+
+
+async def _take_back(tx: Transaction, ids: list[str]) -> None:
+    """Bring finished tasks back from where they are kept, so that they can be changed or removed like any other."""
+    if ids:
+        await tx.run("task_take_back", ids=ids)
 
 
 async def _fresh(tx: Transaction, changes: list[Change]) -> list[Change]:
@@ -311,6 +318,7 @@ async def delete(tx: Transaction, rows: list[tuple[str, str, int]], *, at: int |
     With a time, somebody has asked for it and others are told; what was kept long enough goes in silence.
     """
     ids = [task_id for task_id, _, _ in rows]
+    await _take_back(tx, [task_id for task_id, _, state in rows if state in TERMINAL])
     await tx.run("names_free", kind=names.TASK, ids=ids)
     removed = await tx.run("task_delete", ids=ids, rows=[[task_id, int(state)] for task_id, _, state in rows])
     if removed != len(rows):

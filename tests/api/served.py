@@ -129,7 +129,7 @@ class Served:
             reasons_not_ready=lambda: self.switches.not_ready,
             draining=lambda: self.switches.draining,
             overloaded=lambda: self.switches.overloaded,
-            metrics_text=lambda: b"# HELP tasktick_up Up.\n",
+            metrics_text=self._metrics_text,
             standings=lambda: self.switches.standings,
             rebalance=self._note_rebalance,
             live_stats=lambda: {"in_flight": 3},
@@ -141,6 +141,9 @@ class Served:
         now = self.world.now
         by = Recorder(now, NODE, self.world.epochs[partition_of(schedule_id)], zones.version())
         return Moment(by, self.deciding_ids, 0, 60_000, 1_000)
+
+    async def _metrics_text(self) -> bytes:
+        return b"# HELP tasktick_up Up.\n"
 
     def _note_rebalance(self) -> None:
         self.rebalanced += 1

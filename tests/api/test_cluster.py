@@ -79,6 +79,17 @@ async def test_a_drain_goes_on_until_nothing_is_owned(ring: Served) -> None:
     assert (back.status, back.json["state"]) == (202, "live")
 
 
+async def test_one_that_is_drained_and_does_not_run_is_undrained(ring: Served) -> None:
+    assert (await ring.ask("POST", "/v1/cluster/nodes/b/drain")).status == 200
+    now = ring.world.now
+    await ring.database.write(lambda tx: leases.end_node(tx, "b-1", now))
+    shown = {one["name"]: one["state"] for one in (await ring.ask("GET", "/v1/cluster")).json["nodes"]}
+    assert shown == {"a": "live", "b": "expired"}
+    back = await ring.ask("POST", "/v1/cluster/nodes/b/undrain")
+    assert (back.status, back.json["state"]) == (200, "expired")
+    assert (await ring.ask("POST", "/v1/cluster/nodes/b/undrain")).status == 404
+
+
 async def test_the_last_that_owns_anything_is_not_drained(ring: Served) -> None:
     assert (await ring.ask("POST", "/v1/cluster/nodes/b/drain")).status == 200
     answer = await ring.ask("POST", "/v1/cluster/nodes/a/drain")

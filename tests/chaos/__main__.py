@@ -11,14 +11,22 @@ from pathlib import Path
 import uvloop
 
 from tasktick import logs
-from tests.chaos import controls
+from tests.chaos import controls, failover, network, partition
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
 from tests.chaos.ledger_suite import LedgerRun
 from tests.chaos.powercut import PowercutRun
+from tests.chaos.ring import RING
+from tests.chaos.ring_run import RingRun
+from tests.chaos.rolling import ROLLING
+from tests.chaos.server_faults import POSTGRES
 from tests.chaos.verdict import Verdict
+from tests.chaos.zombie import ZOMBIE
 
-SUITES = ("kill", "powercut", "ledger", "controls")
+RINGS = {plan.name: plan for plan in (RING, ZOMBIE, POSTGRES, ROLLING)}
+SUITES = ("kill", "powercut", "ledger", *RINGS, "partition", "failover", "controls")
+LOST_SHOWN_MAX = 10
+LOST_FILE = "lost.txt"
 VIOLATED = 1
 VOID = 2
 
@@ -35,6 +43,48 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def say_of_ring(verdict: Verdict) -> None:
+    """The figures of a suite on a ring."""
+    kinds, counters = verdict.kinds(), verdict.counters
+    unexplained = kinds["unexplained_duplicate"] + kinds["sent_twice"]
+    say(f"kills {counters['kills']}  holds {counters['fault_stop']}  of the server {counters['fault_store']}")
+    say(f"acknowledged {counters['acknowledged']}  lost {kinds['lost']}")
+    say(f"duplicates explained {counters['duplicates']}  unexplained {unexplained}")
+    accepted = kinds["stale_end_accepted"] + kinds["stale_claim"]
+    say(f"stale writes rejected {counters['stale_rejected']}  accepted {accepted}")
+    say(f"takeover at most {counters['takeover_max_ms']} ms  late at most {counters['lateness_max_ms']} ms")
+
+
+def say_of_cuts(verdict: Verdict) -> None:
+    """What a network that was cut did."""
+    kinds, counters = verdict.kinds(), verdict.counters
+    say(f"cuts {counters['fault_cut']}  of gossip alone {counters['gossip_cut_alone']}, moved {kinds['gossip_moved']}")
+    say(f"sent by nodes cut from the database {kinds['sent_while_cut']}  moved from them {counters['moved_while_cut']}")
+    say(f"found without any UDP {counters['found_by_polling']}  moved to a third node {counters['moved_to_third']}")
+    reason = network.loss_trouble()
+    if reason is not None:
+        say(f"without loss of packets by lot: {reason}")
+
+
+def say_of_failovers(verdict: Verdict, lost: Sequence[str], folder: Path) -> None:
+    """What a pair of servers lost, which has to be nothing where it is synchronous."""
+    counters = verdict.counters
+    say(f"failovers {counters['fault_store']}  seen {counters['event_timeline_changed']}")
+    say(f"asynchronous: acknowledged and lost {len(lost)}, found by nodes {counters['event_history_regressed']}")
+    for task_id in lost[:LOST_SHOWN_MAX]:
+        say(f"  lost {task_id}")
+    if len(lost) > LOST_SHOWN_MAX:
+        say(f"  and {len(lost) - LOST_SHOWN_MAX} more, all in {folder / LOST_FILE}")
+    (folder / LOST_FILE).write_text("".join(f"{one}\n" for one in lost))
+
+
+def able(reason: str | None) -> None:
+    """Go on only where the machine can do what the suite needs."""
+    if reason is not None:
+        say(f"VOID {reason}")
+        raise SystemExit(VOID)
+
+
 async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
     """Run one suite and print its own figures."""
     if suite == "kill":
@@ -47,6 +97,23 @@ async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
             p50, p99 = percentile(values, 0.5), percentile(values, 0.99)
             say(f"restart to {name}: p50 {p50} ms  p99 {p99} ms  ({len(values)} times)")
         return outcome.verdict
+    if suite == "partition":
+        able(partition.trouble())
+        verdict = await partition.PartitionRun(count, seed, folder).run()
+        say_of_ring(verdict)
+        say_of_cuts(verdict)
+        return verdict
+    if suite == "failover":
+        able(failover.trouble())
+        failovers = failover.FailoverRuns(count, seed, folder)
+        verdict = await failovers.run()
+        say_of_ring(verdict)
+        say_of_failovers(verdict, failovers.lost, folder)
+        return verdict
+    if suite in RINGS:
+        verdict = await RingRun(RINGS[suite], count, seed, folder).run()
+        say_of_ring(verdict)
+        return verdict
     if suite == "ledger":
         verdict = await LedgerRun(count, seed, folder).run()
         counters = verdict.counters
@@ -63,7 +130,7 @@ async def run(suite: str, count: int, seed: int, folder: Path) -> Verdict:
         say(f"acknowledged, over all cuts {counters['acknowledged']}  lost {counters['lost']}")
         say(f"control: {counters['control_cuts_that_lost']} of {counters['control_cuts']} cuts lost")
         return verdict
-    return await controls.run(seed, folder, max(1, count // 20))
+    return await controls.run(seed, folder, max(1, count // 20), say=say)
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import msgspec
 
-from tests.chaos import delivery, durability
+from tests.chaos import cut_checks, delivery, durability, ring_checks, ring_counters, ring_ledgers
 from tests.chaos.history import Record
 from tests.chaos.story import Call, Story
 from tests.chaos.verdict import Verdict, Violation
@@ -30,6 +30,20 @@ CHECKS: tuple[Callable[[Story], Iterator[Violation]], ...] = (
     delivery.not_late,
     delivery.recorded,
     delivery.truthful,
+    ring_checks.leases,
+    ring_checks.claims,
+    ring_checks.fences,
+    ring_checks.rescues,
+    ring_checks.takeovers,
+    ring_checks.unclaimed,
+    ring_checks.converged,
+    ring_checks.delays,
+    ring_checks.stampedes,
+    ring_ledgers.ledgers,
+    cut_checks.gossip_moves_nothing,
+    cut_checks.silent,
+    cut_checks.moved_on,
+    cut_checks.joins,
 )
 
 
@@ -63,9 +77,12 @@ def count(story: Story) -> Counter[str]:
         counters[f"fault_{fault.kind}"] += 1
         counters["kills"] += fault.kind in {"kill", "armed"}
         counters[f"at_{fault.label}"] += fault.label is not None
+        counters[f"store_{fault.label}"] += fault.kind == "store"
     for seen in story.seen.values():
         counters.update({f"event_{name}": number for name, number in seen.events.items()})
     counters["starts"] = sum(node.what == "started" for node in story.nodes)
+    ring_counters.count(story, counters)
+    cut_checks.count(story, counters)
     return +counters
 
 

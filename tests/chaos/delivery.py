@@ -3,27 +3,36 @@
 import base64
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
 
 from tests.chaos.durability import CUT_OFF, TAKEN_UP_WITHIN_MS
-from tests.chaos.history import AttemptLine
-from tests.chaos.story import FOR_EVER, SIGHT_SLACK_MS, Send, Story
+from tests.chaos.history import AttemptLine, Fault
+from tests.chaos.ring_story import FOR_EVER
+from tests.chaos.story import SIGHT_SLACK_MS, Send, Story
 from tests.chaos.verdict import Violation
 
 # How much sooner than its timeout an answer may come and still be too late for the sender, on a busy machine.
 TIMEOUT_SLACK_MS = 150
 TIMESTAMP_FRESH_MS = 5_000
+# What a node of a ring takes for the store's time is behind it by as long as the answer that brought it was under way.
+# A delay counts from there; against the time that the client was told, nothing is early at all.
+STORE_TIME_SLACK_MS = 50
 
 
 def once_for_each_claim(story: Story) -> Iterator[Violation]:
     """At most one request for each (task, attempt, fence); fences and attempts only grow."""
+    many = Counter(send.claim for send in story.every_send())
+    for task_id, attempt, fence in (claim for claim, number in many.items() if number > 1):
+        detail = f"attempt {attempt} of {task_id} arrived {many[task_id, attempt, fence]} times"
+        yield Violation("sent_twice", detail, task_id)
     for task_id, sends in story.sends.items():
         for before, send in pairwise(sends):
             if send.claim == before.claim:
-                yield Violation("sent_twice", f"attempt {send.attempt} of {task_id} arrived twice", task_id)
-            elif send.fence <= before.fence:
+                continue
+            if send.fence <= before.fence:
                 detail = f"{task_id} was sent under fence {send.fence} after {before.fence}"
                 yield Violation("fence_back", detail, task_id)
             elif send.attempt <= before.attempt:
@@ -50,12 +59,12 @@ def explained(story: Story) -> Iterator[Violation]:
 def _why_not_explained(story: Story, before: Send, send: Send) -> str | None:
     line = story.line_of(before)
     if line is None:
-        return None if story.fault_between(before.at, send.at) else "the earlier one is not recorded, without a fault"
+        return None if story.cause(None, before.at, send.at) else "the earlier one is not recorded, without a fault"
     if line.state == "succeeded":
         return "the earlier one had succeeded"
     if line.state == "failed":
         return None  # whether it did fail is asked of the line
-    return None if story.fault_between(before.at, send.at) else f"the earlier one was {line.state}, without a fault"
+    return None if story.cause(line, before.at, send.at) else f"the earlier one was {line.state}, without a fault"
 
 
 def is_duplicate(story: Story, before: Send) -> bool:
@@ -68,11 +77,20 @@ def apart(story: Story) -> Iterator[Violation]:
     """Attempts of a task never overlap, unless the earlier one's process had died or its lease had passed."""
     for task_id, sends in story.sends.items():
         for before, send in pairwise(sends):
-            if send.at >= before.ended_at or story.fault_between(before.at, send.at) is not None:
+            if send.at >= before.ended_at or _ended(story, before, send):
                 continue
             if send.at < _lease_until(story, before):
                 detail = f"attempt {send.attempt} of {task_id} began at {send.at}, {before.attempt} was under way"
                 yield Violation("overlap", detail, task_id)
+
+
+def _ended(story: Story, before: Send, send: Send) -> bool:
+    line = story.line_of(before)
+    if story.death(line, before.at, send.at) is not None:
+        return True
+    # What the sender had given up, while the receiver could not hear of it.
+    given_up = line is not None and line.state == "failed" and line.completed_at <= send.at
+    return given_up and story.cut_between(before.at, send.at)
 
 
 def _lease_until(story: Story, send: Send) -> int:
@@ -112,8 +130,9 @@ def _is_new_series(story: Story, before: Send, send: Send) -> bool:
 def never_early(story: Story) -> Iterator[Violation]:
     """Nothing arrives before its time: not before it was asked for, nor before its backoff has passed."""
     asked: dict[str, int] = {}
+    slack_ms = 0 if story.ring is None else STORE_TIME_SLACK_MS
     for mark, calls in story.creates.items():
-        asked[mark] = min(call.invoked.at for call in calls) + story.wanted[mark].delay_ms
+        asked[mark] = min(call.invoked.at for call in calls) + story.wanted[mark].delay_ms - slack_ms
     for task_id, sends in story.sends.items():
         row, wanted = story.rows.get(task_id), story.wanted_of(task_id)
         for send in sends:
@@ -145,13 +164,14 @@ def no_late_byte(story: Story) -> Iterator[Violation]:
     """
     held = [fault for fault in story.faults if fault.kind == "stop" and fault.label == "after_claim_before_send"]
     for fault in held:
-        claimed = (line.picked_at for line in story.attempt_by_claim.values() if line.picked_at <= fault.at)
+        theirs = (line for line in story.attempt_by_claim.values() if _is_by(story, line, fault))
+        claimed = (line.picked_at for line in theirs if line.picked_at <= fault.at)
         last_ms = max(claimed, default=0)
         if last_ms < fault.at - SIGHT_SLACK_MS:
             continue  # what was claimed then was given back, and left no row
         for send in (send for sends in story.sends.values() for send in sends):
             line = story.line_of(send)
-            if line is None or line.picked_at != last_ms or story.run is None:
+            if line is None or line.picked_at != last_ms or story.run is None or not _is_by(story, line, fault):
                 continue
             late_ms = send.at - last_ms - story.run.start_delay_ms
             if late_ms > SIGHT_SLACK_MS:
@@ -159,8 +179,15 @@ def no_late_byte(story: Story) -> Iterator[Violation]:
                 yield Violation("late_byte", detail, send.task_id)
 
 
+def _is_by(story: Story, line: AttemptLine, fault: Fault) -> bool:
+    """Whether the process that the fault befell had claimed this."""
+    return story.ring is None or story.ring.claimer(line) == fault.node
+
+
 def not_late(story: Story) -> Iterator[Violation]:
     """While a process is up, what is due starts and what was cut off is taken up, within bounds."""
+    if story.ring is not None:
+        return  # there it is asked who had it
     for task_id, sends in story.sends.items():
         row = story.rows.get(task_id)
         if row is not None and story.run is not None:
@@ -194,7 +221,7 @@ def _longest_awake_ms(story: Story, first_ms: int, last_ms: int, bound_ms: int) 
 
 def recorded(story: Story) -> Iterator[Violation]:
     """Every request has its attempt, every attempt that was answered its request, and they agree."""
-    by_claim = {send.claim: send for sends in story.sends.values() for send in sends}
+    by_claim = {send.claim: send for send in story.every_send()}
     for send in by_claim.values():
         if send.task_id in story.rows and story.line_of(send) is None and not _is_running(story, send):
             detail = f"attempt {send.attempt} of {send.task_id} (fence {send.fence}) was sent and has no row"
@@ -226,9 +253,15 @@ def _disagreement(story: Story, line: AttemptLine, send: Send | None) -> str | N
     if line.state != "failed" or send is None or send.answered is None or send.status is None:
         return None
     wanted = story.wanted_of(line.task_id)
-    too_late = wanted is not None and send.answered.at >= send.at + wanted.timeout_ms - TIMEOUT_SLACK_MS
-    held = any(one.kind == "stop" and one.end >= send.at and one.at <= line.completed_at for one in story.faults)
-    return None if too_late or held else f"the receiver had answered {send.status} in time"
+    # What the sender did not wait for; a receiver on a busy machine may have begun late.
+    too_late = send.answered.at >= line.completed_at
+    too_late |= wanted is not None and send.answered.at >= send.at + wanted.timeout_ms - TIMEOUT_SLACK_MS
+    held = any(
+        one.kind == "stop" and one.end >= send.at - SIGHT_SLACK_MS and one.at <= line.completed_at
+        for one in story.faults
+    )
+    unheard = held or story.cut_between(line.picked_at, max(send.at, line.completed_at))
+    return None if too_late or unheard else f"the receiver had answered {send.status} in time"
 
 
 def truthful(story: Story) -> Iterator[Violation]:

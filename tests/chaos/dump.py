@@ -102,11 +102,12 @@ def _task(row: Any) -> TaskLine:
         wake_at=wake_at,
         lease_until=lease_until,
         reason=reason,
-        body=None if payload is None else _body(msgspec.json.decode(payload)["target"]),
+        body=None if payload is None else body_of(msgspec.json.decode(payload)["target"]),
     )
 
 
-def _body(target: dict[str, Any]) -> bytes:
+def body_of(target: dict[str, Any]) -> bytes:
+    """The bytes that are to be sent."""
     body: str = target.get("body", "")
     return base64.b64decode(body) if target.get("body_kind") == "base64" else body.encode()
 

@@ -28,7 +28,7 @@ def creates_once(story: Story) -> Iterator[Violation]:
     for mark, rows in story.rows_by_mark.items():
         wanted = story.wanted.get(mark)
         if wanted is None:
-            for row in rows:
+            for row in (row for row in rows if row.schedule_id is None):
                 yield Violation("phantom", f"nobody asked for {row.id} ({mark!r})", row.id)
             continue
         if len(rows) > 1:
@@ -102,7 +102,9 @@ def ends(story: Story) -> Iterator[Violation]:
     for row in story.rows.values():
         wanted = story.wanted.get(row.mark or "")
         if row.state not in FINISHED:
-            yield _unsettled(story, row)
+            ahead = row.schedule_id is not None and row.attempt == 0 and row.state in {"scheduled", "paused"}
+            if not ahead:  # the next fire of a schedule that pauses never comes
+                yield _unsettled(story, row)
             continue
         if wanted is None:
             continue
@@ -164,9 +166,8 @@ def attempt_lines(story: Story) -> Iterator[Violation]:
             numbers = [line.attempt for line in lines]
             yield Violation("attempts_gap", f"{row.id} counts {row.attempt} attempts, recorded {numbers}", row.id)
         for line in lines:
-            if line.state in {*CUT_OFF, "released", "unknown"} and not story.fault_between(
-                line.picked_at, line.completed_at
-            ):
+            cut = line.state in {*CUT_OFF, "released", "unknown"}
+            if cut and not story.cause(line, line.picked_at, line.completed_at):
                 detail = f"attempt {line.attempt} of {row.id} is {line.state}, and no fault explains it"
                 yield Violation("unexplained_interruption", detail, row.id)
 
@@ -184,6 +185,7 @@ def conservation(story: Story) -> Iterator[Violation]:
     deletes_by_task = [call for calls in story.actions.values() for call in calls if call.invoked.action == "delete"]
     sure = len({call.invoked.task_id for call in deletes_by_task if call.acknowledged})
     possible = len({call.invoked.task_id for call in deletes_by_task if call.acknowledged or call.maybe})
+    possible += story.pauses  # of a schedule, which may take back the fire that was made ahead
     purged = sql.counts.get("purged", 0)
     if not sure <= purged <= possible:
         yield Violation("counts", f"{purged} purged by the counts, {sure} to {possible} by what clients did")

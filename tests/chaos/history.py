@@ -11,9 +11,12 @@ from typing import Literal
 
 import msgspec
 
+from tests.chaos.ledger_story import Book
+
 Action = Literal["create", "batch", "cancel", "delete", "retry"]
 Outcome = Literal["ok", "fail", "info"]
-FaultKind = Literal["kill", "armed", "term", "stop"]
+# Of a node; and, under the number 0, of the store that all nodes share.
+FaultKind = Literal["kill", "armed", "term", "stop", "store", "cut", "join"]
 Delivery = Literal["at_least_once", "at_most_once"]
 
 
@@ -40,6 +43,9 @@ class Run(msgspec.Struct, frozen=True, tag="run"):
     lease_margin_ms: int
     sweep_every_ms: int
     demanded: list[str] = []
+    # Of a ring: how long a term lasts; and by how much nothing may be late, if that is what is asked.
+    ttl_ms: int | None = None
+    delay_max_ms: int | None = None
 
 
 class Secret(msgspec.Struct, frozen=True, tag="secret"):
@@ -57,6 +63,8 @@ class Invoked(msgspec.Struct, frozen=True, tag="invoked"):
     wanted: list[Wanted] = []
     task_id: str | None = None
     idempotency_key: str | None = None
+    # The node that was asked, where there are several.
+    via: str | None = None
 
 
 class Returned(msgspec.Struct, frozen=True, tag="returned"):
@@ -83,6 +91,8 @@ class Hit(msgspec.Struct, frozen=True, tag="hit"):
     path: str
     headers: dict[str, str]
     body: bytes
+    # The address that it came from.
+    peer: str | None = None
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
@@ -102,6 +112,8 @@ class Fault(msgspec.Struct, frozen=True, tag="fault"):
     kind: FaultKind
     node: int
     label: str | None = None
+    # Of a cut: since when nothing passed.
+    whole_at: int | None = None
 
 
 class Node(msgspec.Struct, frozen=True, tag="node"):
@@ -111,6 +123,12 @@ class Node(msgspec.Struct, frozen=True, tag="node"):
     node: int
     what: Literal["started", "ready", "exited"]
     code: int | None = None
+    # What it is called in a ring; a start has a number, and the starts of one name follow on each other.
+    name: str | None = None
+    # Of a start in a ring: whether it gossips.
+    gossips: bool = True
+    # Of a start: where it calls from.
+    address: str | None = None
 
 
 class Seen(msgspec.Struct, frozen=True, tag="seen"):
@@ -136,6 +154,7 @@ class TaskLine(msgspec.Struct, frozen=True):
     lease_until: int | None = None
     reason: str | None = None
     body: bytes | None = None
+    schedule_id: str | None = None
 
 
 class AttemptLine(msgspec.Struct, frozen=True):
@@ -149,6 +168,8 @@ class AttemptLine(msgspec.Struct, frozen=True):
     status: int | None = None
     picked_at: int = 0
     completed_at: int = 0
+    # Under which epoch it was claimed.
+    epoch: int = 0
 
 
 class DeadLetterLine(msgspec.Struct, frozen=True):
@@ -180,7 +201,71 @@ class ApiDump(msgspec.Struct, frozen=True, tag="api"):
     attempts_of: list[str] = []
 
 
-Record = Run | Secret | Invoked | Returned | Hit | Answered | Fault | Node | Seen | SqlDump | ApiDump
+class Taken(msgspec.Struct, frozen=True, tag="taken"):
+    """A lease changed hands, written down by the database with the change, by its clock."""
+
+    at: int
+    asked: int
+    """When the statement began."""
+    partition: int
+    epoch: int
+    holder: str | None
+    """An incarnation; None: it was given back."""
+    before: str | None = None
+    before_epoch: int = 0
+    before_expires_at: int | None = None
+    before_dead_at: int | None = None
+
+
+class Term(msgspec.Struct, frozen=True, tag="term"):
+    """The row of a node as it was written, by the database's clock."""
+
+    at: int
+    incarnation: str
+    name: str
+    expires_at: int | None
+    dead_at: int | None = None
+    leaving: bool = False
+
+
+class Lease(msgspec.Struct, frozen=True, array_like=True):
+    """A lease as somebody saw it."""
+
+    partition: int
+    epoch: int
+    holder: str | None
+
+
+class Leases(msgspec.Struct, frozen=True, tag="leases"):
+    """All leases and the terms of those who live, at one instant of the database."""
+
+    at: int
+    leases: list[Lease]
+    expires_at: dict[str, int | None]
+
+
+class Logged(msgspec.Struct, frozen=True, tag="logged"):
+    """How often a node of this name has said something in its log."""
+
+    name: str
+    events: dict[str, int]
+
+
+class Connections(msgspec.Struct, frozen=True, tag="connections"):
+    """How many connections nodes have asked the server for, by the second."""
+
+    by_second: dict[int, int]
+
+
+class Books(msgspec.Struct, frozen=True, tag="books"):
+    """The schedules at the end."""
+
+    at: int
+    books: list[Book]
+
+
+OfRing = Taken | Term | Leases | Logged | Connections | Books
+Record = OfRing | Run | Secret | Invoked | Returned | Hit | Answered | Fault | Node | Seen | SqlDump | ApiDump
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)

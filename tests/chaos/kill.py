@@ -19,7 +19,7 @@ import msgspec
 from tests.chaos import dump
 from tests.chaos.checker import check
 from tests.chaos.history import Fault, HistoryWriter, Hit, Node, Run, Secret, Seen, SqlDump, now_ms
-from tests.chaos.load import Load
+from tests.chaos.load import Door, Load
 from tests.chaos.process import LEASE_MARGIN_MS, READY_WITHIN_S, START_DELAY_MS, SWEEP_EVERY_MS, Daemons, Process
 from tests.chaos.receiver import Receiver
 from tests.chaos.verdict import Verdict
@@ -156,7 +156,7 @@ class KillRun:
         """Fault after fault under load, then heal."""
         for secret in await dump.signing_secrets(session):
             self._history.add(Secret(secret))
-        load = Load(session, receiver, self._history, self._seed)
+        load = Load([Door(session)], receiver, self._history, self._seed)
         load.start()
         try:
             label: str | None = None

@@ -26,31 +26,34 @@ def books(connection: Any, editions: Mapping[str, list[Edition]], triggered: Set
     """Every schedule that was asked for, as the store has it; versions that nobody asked for are pauses that ended."""
     entries: dict[str, list[Entry]] = defaultdict(list)
     for row in connection.execute(ENTRIES):
-        schedule_id, nominal_at, outcome, reason, task_id, version, decided_at, local_ms, *rest = row
-        collapsed, missed, until_at, times = rest
-        entries[schedule_id].append(
-            Entry(
-                nominal_at=nominal_at,
-                outcome=outcome,
-                reason=reason,
-                task_id=task_id,
-                version=version,
-                decided_at=decided_at,
-                local_ms=local_ms,
-                collapsed=collapsed,
-                missed=missed,
-                until_at=until_at,
-                times=times,
-            )
-        )
+        entries[row[0]].append(entry_of(*row[1:]))
     fires: dict[str, list[Fire]] = defaultdict(list)
     for row in connection.execute(FIRES):
-        fires[row[0]].append(msgspec.structs.replace(_fire(*row[1:]), triggered=row[1] in triggered))
+        fires[row[0]].append(msgspec.structs.replace(fire_of(*row[1:]), triggered=row[1] in triggered))
     rows = {row[0]: row[1:] for row in connection.execute(SCHEDULES)}
-    return [_book(name, found, entries[name], fires[name], rows.get(name)) for name, found in sorted(editions.items())]
+    asked = sorted(editions.items())
+    return [book_of(name, found, entries[name], fires[name], rows.get(name)) for name, found in asked]
 
 
-def _fire(
+def entry_of(nominal_at: int, outcome: str, reason: str | None, task_id: str | None, version: int, *rest: Any) -> Entry:
+    """A row of `fires`, in the order of ENTRIES."""
+    decided_at, local_ms, collapsed, missed, until_at, times = rest
+    return Entry(
+        nominal_at=nominal_at,
+        outcome=outcome,
+        reason=reason,
+        task_id=task_id,
+        version=version,
+        decided_at=decided_at,
+        local_ms=local_ms,
+        collapsed=collapsed,
+        missed=missed,
+        until_at=until_at,
+        times=times,
+    )
+
+
+def fire_of(
     task_id: str,
     nominal_at: int,
     state: int,
@@ -59,6 +62,7 @@ def _fire(
     completed_at: int | None,
     first_at: int | None,
 ) -> Fire:
+    """A task of a schedule, in the order of FIRES."""
     picked_at = first_at if first_at is not None else claimed_at
     return Fire(
         task_id=task_id,
@@ -70,7 +74,8 @@ def _fire(
     )
 
 
-def _book(name: str, asked: list[Edition], entries: list[Entry], fires: list[Fire], row: Any) -> Book:
+def book_of(name: str, asked: list[Edition], entries: list[Entry], fires: list[Fire], row: Any) -> Book:
+    """A schedule with its times, and its own row, if it is still there."""
     if row is None:  # deleted: its counts went with it
         ran = [sum(one.times for one in entries if one.outcome == word) for word in ("run", "skipped", "missed")]
         row = (asked[-1].version, None, *ran)

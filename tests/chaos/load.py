@@ -5,6 +5,7 @@ again under its Idempotency-Key until it is answered, as a careful client would;
 """
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -35,11 +36,28 @@ class Known(msgspec.Struct):
     touched: bool = False
 
 
-class Load:
-    """The clients of a run."""
+class Door(msgspec.Struct):
+    """Where clients may call: a node by its name, and whether it is known to be there."""
 
-    def __init__(self, session: aiohttp.ClientSession, receiver: Receiver, history: HistoryWriter, seed: int) -> None:
-        self._session = session
+    session: aiohttp.ClientSession
+    name: str | None = None
+    is_open: bool = True
+
+
+class Load:
+    """The clients of a run. Where there are several doors, each call goes through any of them, a repeated one too."""
+
+    def __init__(
+        self,
+        doors: Sequence[Door],
+        receiver: Receiver,
+        history: HistoryWriter,
+        seed: int,
+        behaviours: Mapping[str, int] | None = None,
+    ) -> None:
+        self._doors = doors
+        self._behaviours = dict(behaviours or BEHAVIOURS)
+        self._whims = Random(f"doors.{seed}")
         self._receiver = receiver
         self._history = history
         self._seed = seed
@@ -117,7 +135,7 @@ class Load:
             self._known += [Known(task_id, one.behaviour) for one, task_id in pairs if task_id is not None]
 
     def _draw(self, random: Random) -> Wanted:
-        (behaviour,) = random.choices(list(BEHAVIOURS), list(BEHAVIOURS.values()))
+        (behaviour,) = random.choices(list(self._behaviours), list(self._behaviours.values()))
         mark = f"m{self._history.number('mark')}"
         return Wanted(
             mark=mark,
@@ -178,13 +196,19 @@ class Load:
         task_id: str | None = None,
     ) -> Returned:
         """Make one call and write down both ends of it."""
+        door = self._door()
         op = self._history.number("op")
-        self._history.add(Invoked(op, now_ms(), action, wanted or [], task_id, key))
+        self._history.add(Invoked(op, now_ms(), action, wanted or [], task_id, key, door.name))
         headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
         data = msgspec.json.encode(body) if body is not None else None
-        returned = await self._heard(op, action, self._session.request(method, path, data=data, headers=headers))
+        returned = await self._heard(op, action, door.session.request(method, path, data=data, headers=headers))
         self._history.add(returned)
         return returned
+
+    def _door(self) -> Door:
+        """Mostly one that is there."""
+        there = [door for door in self._doors if door.is_open]
+        return self._whims.choice(there if there and self._whims.random() < 0.98 else self._doors)
 
     async def _heard(self, op: int, action: Action, request: Any) -> Returned:
         try:

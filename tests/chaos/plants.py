@@ -8,51 +8,60 @@ from typing import Any
 import msgspec
 
 from tasktick.dispatch import webhook
-from tasktick.store import database, lanes, queries, sqlite, writer
+from tasktick.store import database, lanes, postgres, queries, sqlite, writer
 from tests.chaos.wrapping import swap
 
 UNSYNCED_S = 0.05
 
 
 def ack_before_commit() -> None:
-    """Answers go out while the transaction is still open."""
+    """Answers go out while the transaction is still open, from the first batch on: a start looks at what it wrote."""
+    has_begun = False
 
-    async def commit_later(self: writer.SqliteWriter, jobs: list[lanes.Job]) -> None:
-        groups = writer._grouped(jobs)
-        loop = asyncio.get_running_loop()
+    def make(right: Callable[..., Any]) -> Callable[..., Any]:
+        async def commit_later(self: writer.SqliteWriter, jobs: list[lanes.Job]) -> None:
+            nonlocal has_begun
+            has_begun |= any(job.batch is not None for job in jobs)
+            if not has_begun:
+                await right(self, jobs)
+                return
+            groups = writer._grouped(jobs)
+            loop = asyncio.get_running_loop()
 
-        def run(raw: Any) -> None:
-            raw.execute("BEGIN IMMEDIATE")
-            outcomes, *_ = writer._run(raw, sqlite.SqliteTransaction(raw), groups)
-            loop.call_soon_threadsafe(self._settle, [job for group in groups for job in group], outcomes)
-            time.sleep(UNSYNCED_S)
-            raw.execute("COMMIT")
+            def run(raw: Any) -> None:
+                raw.execute("BEGIN IMMEDIATE")
+                outcomes, *_ = writer._run(raw, sqlite.SqliteTransaction(raw), groups)
+                loop.call_soon_threadsafe(self._settle, [job for group in groups for job in group], outcomes)
+                time.sleep(UNSYNCED_S)
+                raw.execute("COMMIT")
 
-        await self._link.call(run)
+            await self._link.call(run)
 
-    swap(writer.SqliteWriter, "_commit", lambda _: commit_later)
+        return commit_later
+
+    swap(writer.SqliteWriter, "_commit", make)
 
 
 def rescue_by_id() -> None:
     """Whatever is running is rescued, by its id alone: no lease, no fence, not even whose hands it is in."""
     found = dict(queries.load("sqlite"))
-    found["task_expired_leases"] = _changed(
+    found["task_expired_leases"] = changed(
         found["task_expired_leases"],
         ("AND lease_until <= :now", "AND :now > 0"),
         ("AND id NOT IN (SELECT value FROM json_each(:own))", "AND :own IS NOT NULL"),
     )
-    found["task_end_check"] = _changed(
+    found["task_end_check"] = changed(
         found["task_end_check"],
         ("AND t.fence = row.value->>1 AND t.claim_id = row.value->>2", ""),
         ("row.value->>3 IS NULL", "1"),
     )
-    found["task_end"] = _changed(
+    found["task_end"] = changed(
         found["task_end"], ("AND tasks.fence = row.value->>1 AND tasks.claim_id = row.value->>2", "")
     )
     swap(sqlite, "load", lambda _: lambda dialect: found)
 
 
-def _changed(statements: tuple[str, ...], *changes: tuple[str, str]) -> tuple[str, ...]:
+def changed(statements: tuple[str, ...], *changes: tuple[str, str]) -> tuple[str, ...]:
     text = statements[-1]
     for before, after in changes:
         assert before in text, f"the bug cannot be planted: {before!r} is not there"
@@ -92,10 +101,38 @@ def no_look_at_the_clock() -> None:
     swap(webhook.WebhookSender, "send", make)
 
 
+def _plant_postgres(*changes: tuple[str, str]) -> None:
+    """Another claim on PostgreSQL."""
+    found = dict(queries.load("postgres"))
+    found["task_claim"] = changed(found["task_claim"], *changes)
+    swap(postgres, "load", lambda _: lambda dialect: found)
+
+
+def no_guard_on_postgres() -> None:
+    """A claim on PostgreSQL looks at no lease: the wheel says that the partition is ours."""
+    _plant_postgres(
+        ("(leased.epochs->>asked.partition_id::text)::bigint = asked.epoch", "leased.epochs IS DISTINCT FROM '{}'"),
+        ("FOR KEY SHARE", ""),
+    )
+
+
+def guard_without_lock() -> None:
+    """A claim on PostgreSQL looks at the lease, and does not hold it until it has committed."""
+    _plant_postgres(("FOR KEY SHARE", ""))
+
+
+def for_share_unordered() -> None:
+    """A claim on PostgreSQL holds the lease so that nobody may even ask for it, in whatever order."""
+    _plant_postgres(("ORDER BY partition_id\n        FOR KEY SHARE", "FOR SHARE"))
+
+
 PLANTS: dict[str, Callable[[], None]] = {
     "ack_before_commit": ack_before_commit,
     "rescue_by_id": rescue_by_id,
     "synchronous_normal": synchronous_normal,
     "resend": resend,
     "no_look_at_the_clock": no_look_at_the_clock,
+    "no_guard_on_postgres": no_guard_on_postgres,
+    "guard_without_lock": guard_without_lock,
+    "for_share_unordered": for_share_unordered,
 }

@@ -18,7 +18,7 @@ from tasktick.store.sqlite import WRITER_PRAGMAS
 from tests.chaos import cuts, dump, tears
 from tests.chaos.disk import CuttableDisk, cuttable_disk, mounted
 from tests.chaos.history import HistoryWriter, Record, Run, SqlDump, now_ms
-from tests.chaos.load import Load
+from tests.chaos.load import Door, Load
 from tests.chaos.process import LEASE_MARGIN_MS, START_DELAY_MS, SWEEP_EVERY_MS, Daemons
 from tests.chaos.receiver import Receiver
 from tests.chaos.story import Story
@@ -69,7 +69,7 @@ class PowercutRun:
         try:
             assert await process.ready(), f"it is not ready: see {self._folder / name}.log"
             async with Receiver(history) as receiver, daemons.session() as session:
-                load = Load(session, receiver, history, self._seed * 1_000 + self.counters["disks"])
+                load = Load([Door(session)], receiver, history, self._seed * 1_000 + self.counters["disks"])
                 load.up.set()
                 load.start()
                 try:

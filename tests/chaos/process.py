@@ -6,11 +6,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 import aiohttp
+import msgspec
 
 from tests.chaos.history import Fault, FaultKind, HistoryWriter, Node, now_ms
 
@@ -42,15 +43,34 @@ def free_port() -> int:
         return port
 
 
+class Site(msgspec.Struct, frozen=True):
+    """Where a daemon runs, and whom it may call."""
+
+    address: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
+    networks: str = "127.0.0.0/8"
+
+
+LOOPBACK = Site()
+
+
 class Process:
     """One start of the daemon."""
 
-    def __init__(self, number: int, child: asyncio.subprocess.Process, port: int, history: HistoryWriter) -> None:
+    def __init__(
+        self,
+        number: int,
+        child: asyncio.subprocess.Process,
+        place: tuple[str, int],
+        history: HistoryWriter,
+        name: str | None = None,
+    ) -> None:
         self.number = number
+        self.name = name
         self.started_at = now_ms()
         self.ready_at: int | None = None
         self._child = child
-        self._port = port
+        self._place = place
         self._history = history
         self._gone = asyncio.ensure_future(child.wait())
         self._faults = 0
@@ -68,9 +88,9 @@ class Process:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + within_s
         while self.alive and not _is_stopped(self.pid) and loop.time() < give_up:
-            if await _answers_ready(self._port):
+            if await _answers_ready(*self._place):
                 self.ready_at = now_ms()
-                self._history.add(Node(self.ready_at, self.number, "ready"))
+                self._history.add(Node(self.ready_at, self.number, "ready", name=self.name))
                 return True
             await asyncio.wait({self._gone}, timeout=READY_POLL_S)
         return False
@@ -96,15 +116,17 @@ class Process:
         now = now_ms()
         if kind is not None:
             self._history.add(Fault(now if at is None else at, now, kind, self.number, label))
-        self._history.add(Node(now, self.number, "exited", self._child.returncode))
+        self._history.add(Node(now, self.number, "exited", self._child.returncode, self.name))
 
     async def hold(self, for_s: float, label: str | None = None) -> None:
         """Hold it (SIGSTOP), unless it holds itself already; then let it go on."""
         at = now_ms()
-        if label is None:
-            self._child.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(for_s)
-        self._child.send_signal(signal.SIGCONT)
+        # It may be gone by then: somebody may kill what is held.
+        with contextlib.suppress(ProcessLookupError):
+            if label is None:
+                self._child.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(for_s)
+            self._child.send_signal(signal.SIGCONT)
         self._history.add(Fault(at, now_ms(), "stop", self.number, label))
 
     async def holds_itself(self, within_s: float) -> bool:
@@ -125,10 +147,10 @@ def _is_stopped(pid: int) -> bool:
         return False
 
 
-async def _answers_ready(port: int) -> bool:
+async def _answers_ready(address: str, port: int) -> bool:
     try:
         async with asyncio.timeout(ANSWER_WITHIN_S):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = await asyncio.open_connection(address, port)
             try:
                 writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 return b" 200 " in await reader.readline()
@@ -139,7 +161,7 @@ async def _answers_ready(port: int) -> bool:
 
 
 class Daemons:
-    """Starts of the daemon on one data folder and one port, one after the other."""
+    """Starts of the daemon on one data folder and one port, one after the other; of one node of a ring, by its name."""
 
     def __init__(
         self,
@@ -150,18 +172,24 @@ class Daemons:
         *,
         may_send: bool = True,
         settings: Mapping[str, str] | None = None,
+        name: str | None = None,
+        site: Site = LOOPBACK,
     ) -> None:
         self.data = data
+        self.site = site
+        self.name = name
         self._settings = dict(settings or {})
         self._may_send = may_send
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://{site.address}:{self.port}"
         self._history = history
         self._log: IO[bytes] = log.open("ab")
         self._plant = plant
 
-    async def start(self, seam: str | None = None, passes: int = 1, *, hold: bool = False) -> Process:
-        """Start one, armed or not."""
+    async def start(
+        self, seam: str | None = None, passes: int = 1, *, hold: bool = False, arguments: Sequence[str] = ()
+    ) -> Process:
+        """Start one, armed or not, with more arguments than there always are."""
         environment = {**os.environ, **SETTINGS, **self._settings}
         if hold:
             environment["CHAOS_HOLD"] = "1"
@@ -170,14 +198,18 @@ class Daemons:
         if self._plant is not None:
             environment["CHAOS_PLANT"] = self._plant
         number = self._history.number("node")
-        child = await _spawn(self._command(), environment, self._log)
-        process = Process(number, child, self.port, self._history)
-        self._history.add(Node(process.started_at, number, "started"))
+        command = [*self.site.prefix, sys.executable, *self._command(), *arguments]
+        child = await _spawn(command, environment, self._log)
+        process = Process(number, child, (self.site.address, self.port), self._history, self.name)
+        gossips = self.name is None or "--gossip" in arguments
+        started = Node(process.started_at, number, "started", name=self.name, gossips=gossips)
+        self._history.add(msgspec.structs.replace(started, address=self.site.address))
         return process
 
     def _command(self) -> list[str]:
-        where = ["--data", str(self.data), "--listen", f"127.0.0.1:{self.port}"]
-        allowed = ["--allow-network", "127.0.0.0/8"] if self._may_send else []
+        where = ["--data", str(self.data), "--listen", f"{self.site.address}:{self.port}"]
+        where += ["--public"] if self.site.address != LOOPBACK.address else []
+        allowed = ["--allow-network", self.site.networks] if self._may_send else []
         return ["-m", "tests.chaos.armed", "serve", *where, *allowed]
 
     def key(self) -> str:
@@ -202,7 +234,6 @@ class Daemons:
 
 async def _spawn(command: list[str], environment: Mapping[str, str], log: IO[bytes]) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable,
         *command,
         cwd=ROOT,
         env=dict(environment),

@@ -11,10 +11,12 @@ from types import TracebackType
 import msgspec
 
 from tests.chaos.history import Answered, HistoryWriter, Hit, now_ms
+from tests.chaos.network import Host
 
 HEAD_END = b"\r\n\r\n"
 LINGER_NOT = b"\x01\x00\x00\x00\x00\x00\x00\x00"
 SLOW_S = 0.15
+LAZY_S = 1.1
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -30,6 +32,7 @@ class Plan(msgspec.Struct, frozen=True):
 PLANS: dict[str, tuple[Plan, ...]] = {
     "ok": (Plan(),),
     "slow": (Plan(wait_s=SLOW_S),),
+    "lazy": (Plan(wait_s=LAZY_S),),
     "flaky": (Plan(status=500), Plan(status=503), Plan()),
     "broken": (Plan(status=500),),
     "reject": (Plan(status=404),),
@@ -49,19 +52,22 @@ def plan_of(behaviour: str, attempt: int) -> Plan:
 class Receiver:
     """A listening socket that writes down what comes."""
 
-    def __init__(self, history: HistoryWriter) -> None:
+    def __init__(self, history: HistoryWriter, host: Host | None = None) -> None:
         self._history = history
+        self._host = host
+        self._address = "127.0.0.1" if host is None else host.address
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.port = 0
         self.arrived = asyncio.Event()
 
     def url(self, behaviour: str, mark: str) -> str:
-        return f"http://127.0.0.1:{self.port}/hook/{behaviour}/{mark}"
+        return f"http://{self._address}:{self.port}/hook/{behaviour}/{mark}"
 
     async def __aenter__(self) -> "Receiver":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1_024)
-        self.port = self._server.sockets[0].getsockname()[1]
+        listening = socket.create_server((self._address, 0)) if self._host is None else self._host.listening()
+        self._server = await asyncio.start_server(self._serve, sock=listening, backlog=1_024)
+        self.port = listening.getsockname()[1]
         return self
 
     async def __aexit__(
@@ -96,7 +102,8 @@ class Receiver:
         headers = {name.lower(): value.strip() for name, _, value in (one.partition(":") for one in lines if one)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         hit = self._history.number("hit")
-        self._history.add(Hit(hit, now_ms(), connection, method, path, headers, body))
+        peer = (writer.get_extra_info("peername") or (None,))[0]
+        self._history.add(Hit(hit, now_ms(), connection, method, path, headers, body, peer))
         self.arrived.set()
         attempt = headers.get("tasktick-attempt", "1")
         return await self._carry_out(plan_of(path.split("/")[2], int(attempt)), hit, reader, writer)

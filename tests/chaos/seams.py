@@ -16,6 +16,7 @@ from typing import Any
 
 from tasktick.dispatch import webhook
 from tasktick.store import migrate, sqlite, writer
+from tests.chaos import postgres_seams
 from tests.chaos.wrapping import swap
 
 LABELS = (
@@ -30,6 +31,12 @@ LABELS = (
     "after_ledger_commit",
     "during_checkpoint",
     "during_migration",
+    "after_look_before_byte",
+    # Of a ring alone: leases taken or given back, a term renewed; a commit that was sent and not answered.
+    "before_lease_commit",
+    "after_lease_commit",
+    "after_renewal",
+    "in_commit",
 )
 ACKNOWLEDGED_BY = frozenset({"task_insert", "task_change", "task_delete"})
 CHECKPOINT_ROWS = 20
@@ -59,11 +66,12 @@ class Seams:
         """Wrap what the label needs."""
         _note_queries(self)
         _wrap_commits(self)
+        postgres_seams.wrap(self)
         if self._label == "during_migration":
             _wrap_migration(self)
         if self._label == "during_checkpoint":
             _wrap_checkpoint(self, self._random)
-        if self._label in {"after_first_byte", "after_answer_before_end"}:
+        if self._label in {"after_first_byte", "after_answer_before_end", "after_look_before_byte"}:
             _wrap_sender(self)
 
 
@@ -151,6 +159,7 @@ def _wrap_sender(seams: Seams) -> None:
     def make_connected(connected: Callable[..., None]) -> Callable[..., None]:
         def then_die(self: Any, handler: Any) -> None:
             connected(self, handler)
+            seams.passing("after_look_before_byte")
             asyncio.get_running_loop().call_later(FIRST_BYTE_S, seams.passing, "after_first_byte")
 
         return then_die

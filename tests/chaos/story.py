@@ -1,7 +1,7 @@
 """A history put in order: what was asked for, sent, recorded and left, task by task. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -9,24 +9,33 @@ from tests.chaos.history import (
     Answered,
     ApiDump,
     AttemptLine,
+    Books,
     Fault,
     Hit,
     Invoked,
     Node,
+    OfRing,
     Record,
     Returned,
     Run,
     Secret,
     Seen,
     SqlDump,
+    Taken,
     TaskLine,
     Wanted,
 )
+from tests.chaos.ring_story import FOR_EVER, RingStory
 
 FINISHED = frozenset({"succeeded", "dead", "cancelled", "expired", "skipped", "missed"})
+# What is everybody's: the store; and a process that is held in the middle of a transaction holds up others.
+SHARED = frozenset({"store", "stop"})
+# Who was held here has yet to look at the clock.
+LOOKS_AGAIN = "after_claim_before_send"
+# A byte that was to leave when its sender was held arrives so soon after that.
+GHOST_SLACK_MS = 500
 # A receiver and a death are seen by one loop, each as soon as it gets to it.
 SIGHT_SLACK_MS = 100
-FOR_EVER = 1 << 62
 
 
 class Call(msgspec.Struct):
@@ -85,14 +94,14 @@ class Story:
         self.sql: SqlDump | None = None
         self.api: ApiDump | None = None
         self.malformed: list[Hit] = []
+        self.of_ring: list[OfRing] = []
         self._sends_by_hit: dict[int, Send] = {}
         for record in records:
             self._take(record)
-        self.sends: dict[str, list[Send]] = defaultdict(list)
-        for send in sorted(self._sends_by_hit.values(), key=lambda one: one.at):
-            self.sends[send.task_id].append(send)
         self._read_calls()
         self._read_end()
+        self.ring = RingStory(self.nodes, self.of_ring) if any(isinstance(one, Taken) for one in self.of_ring) else None
+        self._read_sends()
 
     def _take(self, record: Record) -> None:
         match record:
@@ -109,8 +118,10 @@ class Story:
                 self.faults.append(record)
             case Node():
                 self.nodes.append(record)
-            case _:
+            case Run() | Secret() | Seen() | SqlDump() | ApiDump():
                 self._take_frame(record)
+            case _:
+                self.of_ring.append(record)
 
     def _take_frame(self, record: Run | Secret | Seen | SqlDump | ApiDump) -> None:
         match record:
@@ -163,6 +174,35 @@ class Story:
             self.attempts[line.task_id].append(line)
             self.attempt_by_claim[line.task_id, line.attempt, line.fence] = line
 
+    @property
+    def pauses(self) -> int:
+        """How often a schedule was paused."""
+        last = [one for one in self.of_ring if isinstance(one, Books)][-1:]
+        return sum(edition.paused for books in last for book in books.books for edition in book.editions)
+
+    def _read_sends(self) -> None:
+        """Requests by task. Those of ghosts are apart: their sender was held between its last look at the clock and
+        the first byte, and others had long gone on when it left; a receiver tells them by their fence."""
+        self.sends: dict[str, list[Send]] = defaultdict(list)
+        self.ghosts: dict[str, list[Send]] = defaultdict(list)
+        for send in sorted(self._sends_by_hit.values(), key=lambda one: one.at):
+            (self.ghosts if self._is_ghost(send) else self.sends)[send.task_id].append(send)
+
+    def _is_ghost(self, send: Send) -> bool:
+        line = self.line_of(send)
+        if self.ring is None or self.run is None or line is None:
+            return False
+        if send.at <= line.picked_at + self.run.start_delay_ms:
+            return False
+        number = self.ring.claimer(line)
+        held = [one for one in self.faults if one.kind == "stop" and one.node == number]
+        return any(
+            one.label != LOOKS_AGAIN
+            and line.picked_at - SIGHT_SLACK_MS <= one.at <= line.picked_at + self.run.start_delay_ms
+            and one.end - SIGHT_SLACK_MS <= send.at <= one.end + GHOST_SLACK_MS
+            for one in held
+        )
+
     def wanted_of(self, task_id: str) -> Wanted | None:
         """What was asked for under this id, as far as the row or a client's answer says."""
         row = self.rows.get(task_id)
@@ -172,6 +212,12 @@ class Story:
         """Calls of this kind on a task that happened, or may have."""
         found = (call for call in self.actions.get(task_id, ()) if call.invoked.action == action)
         return [call for call in found if call.acknowledged or call.maybe]
+
+    def every_send(self) -> Iterator[Send]:
+        """Every request, those of ghosts too."""
+        for sends in (self.sends, self.ghosts):
+            for found in sends.values():
+                yield from found
 
     def line_of(self, send: Send) -> AttemptLine | None:
         """The recorded attempt that this request was."""
@@ -184,5 +230,34 @@ class Story:
         """
         for fault in self.faults:
             if fault.kind != "stop" and fault.end >= first_ms - SIGHT_SLACK_MS and fault.at <= last_ms:
+                return fault
+        return None
+
+    def cause(self, line: AttemptLine | None, first_ms: int, last_ms: int) -> Fault | None:
+        """A fault between two instants that may have cut off this attempt, or any if it is not recorded.
+
+        In a ring that is one of the process that claimed it, whose attempts are others' once it was held for long;
+        or one of the store, or of the network between the two.
+        """
+        if self.ring is None:
+            return self.fault_between(first_ms, last_ms)
+        return self._fault_of(line, first_ms, last_ms, {"kill", "armed", "term", "stop", "store", "cut"})
+
+    def cut_between(self, first_ms: int, last_ms: int) -> bool:
+        """Whether packets were lost between two instants: then two ends know different things of one connection."""
+        return any(one.kind == "cut" and one.end >= first_ms and one.at <= last_ms for one in self.faults)
+
+    def death(self, line: AttemptLine | None, first_ms: int, last_ms: int) -> Fault | None:
+        """The end, between two instants, of the process that claimed this."""
+        if self.ring is None:
+            return self.fault_between(first_ms, last_ms)
+        return self._fault_of(line, first_ms, last_ms, {"kill", "armed", "term"})
+
+    def _fault_of(self, line: AttemptLine | None, first_ms: int, last_ms: int, kinds: set[str]) -> Fault | None:
+        assert self.ring is not None
+        number = None if line is None else self.ring.claimer(line)
+        for fault in self.faults:
+            ours = number is None or fault.kind in SHARED or fault.node == number
+            if ours and fault.kind in kinds and fault.end >= first_ms - SIGHT_SLACK_MS and fault.at <= last_ms:
                 return fault
         return None

@@ -4,12 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import controls
+from tests.chaos import controls, failover, partition
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
 from tests.chaos.ledger_suite import LedgerRun
 from tests.chaos.powercut import PowercutRun
+from tests.chaos.ring import RING
+from tests.chaos.ring_run import Plan, RingRun
+from tests.chaos.rolling import ROLLING
+from tests.chaos.server_faults import POSTGRES
 from tests.chaos.verdict import Verdict
+from tests.chaos.zombie import ZOMBIE
+from tests.postgres import installed
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(180)]
 SEED = 20_260_210
@@ -37,6 +43,43 @@ async def test_nothing_is_lost_to_a_power_cut(tmp_path: Path) -> None:
     assert verdict.counters["control_cuts_that_lost"]
 
 
-async def test_planted_bugs_are_caught(tmp_path: Path) -> None:
-    verdict = await controls.run(SEED, tmp_path)
+@pytest.mark.parametrize(
+    ("plan", "count"),
+    [(RING, 3), (ZOMBIE, 3), (POSTGRES, 3), (ROLLING, 1)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+async def test_nothing_is_lost_in_a_ring(plan: Plan, count: int, tmp_path: Path) -> None:
+    if not installed():
+        pytest.skip("there is no PostgreSQL here (Debian: postgresql; pip: the group dev)")
+    must_hold(await RingRun(plan, count, SEED, tmp_path).run())
+
+
+async def test_a_network_that_is_cut_loses_nothing(tmp_path: Path) -> None:
+    reason = partition.trouble()
+    if reason is not None:
+        pytest.skip(reason)
+    must_hold(await partition.CutRun(2, SEED, tmp_path).run())
+
+
+async def test_nodes_without_udp_go_on_by_leases_and_polling(tmp_path: Path) -> None:
+    reason = partition.trouble()
+    if reason is not None:
+        pytest.skip(reason)
+    verdict = await partition.CutRun(1, SEED, tmp_path, udp=False).run()
+    must_hold(verdict)
+    assert verdict.counters["found_by_polling"]
+
+
+async def test_a_synchronous_pair_loses_nothing_and_what_an_asynchronous_one_loses_is_found(tmp_path: Path) -> None:
+    reason = failover.trouble()
+    if reason is not None:
+        pytest.skip(reason)
+    runs = failover.FailoverRuns(2, SEED, tmp_path)
+    must_hold(await runs.run())
+    assert runs.lost
+
+
+@pytest.mark.parametrize("control", controls.CONTROLS, ids=lambda control: f"{control.plant}-{control.suite}")
+async def test_a_planted_bug_is_caught(control: controls.Control, tmp_path: Path) -> None:
+    verdict = await controls.run(SEED, tmp_path, controls=(control,))
     assert not verdict.violations, "\n".join([f"seed {SEED}", *verdict.lines()])

@@ -2,15 +2,23 @@
 
 import json
 import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 UNBORN = 0
 
 
 def troubles(connection: sqlite3.Connection) -> list[str]:
     """Each task's changes follow on one another from its birth, and end in the state that it is in."""
+    rows = connection.execute("SELECT sequence, items FROM events ORDER BY sequence").fetchall()
+    return differences(rows, dict(connection.execute("SELECT id, state FROM tasks").fetchall()))
+
+
+def differences(rows: Iterable[Any], there: Mapping[str, int]) -> list[str]:
+    """The same for (sequence, items) in their order, and the state of each task by its id."""
     wrong: list[str] = []
     told: dict[str, int] = {}
-    rows = connection.execute("SELECT sequence, items FROM events ORDER BY sequence").fetchall()
+    rows = list(rows)
     if [sequence for sequence, _ in rows] != list(range(1, len(rows) + 1)):
         wrong.append("batches of events are missing")
     for sequence, items in rows:
@@ -18,7 +26,6 @@ def troubles(connection: sqlite3.Connection) -> list[str]:
             if told.get(task_id, UNBORN) != before:
                 wrong.append(f"event {sequence}: {task_id} was {told.get(task_id, UNBORN)}, and is told to be {before}")
             told[task_id] = after
-    there = dict(connection.execute("SELECT id, state FROM tasks").fetchall())
     wrong += [
         f"{one} is {state}, and told to be {told.get(one)}" for one, state in there.items() if told.get(one) != state
     ]

@@ -56,9 +56,9 @@ def test_version() -> None:
     ("flags", "said"),
     [
         (["--store", "mysql://db"], "sqlite:////absolute.db"),
-        (["--processes", "2"], "has the store for itself"),
+        (["--processes", "2"], "2 processes need PostgreSQL (--store postgresql://…)"),
+        (["--processes", "0"], "must be from 1 to 64"),
         (["--gossip", "127.0.0.1:7946"], "SQLite is written by one process; there is nobody to gossip with"),
-        (["--store", "postgresql://db/t", "--gossip", "127.0.0.1:7946"], "several nodes are not there yet"),
         (["--join", "127.0.0.1:7946"], "needs cluster.gossip (--gossip HOST:PORT)"),
         (["--listen", "0.0.0.0:8080"], "--public"),
         (["--listen", "[::]:8080"], "--public"),

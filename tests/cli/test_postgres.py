@@ -110,7 +110,7 @@ def test_nothing_acknowledged_is_lost(server: postgres.Cluster, receiver: ApiStu
             daemon = serve()
             callers.until_more(30)
         callers.stop()
-        _until_settled(program, receiver, callers)
+        until_settled(program, receiver, callers)
         hits = Counter(asked.headers["webhook-id"] for asked in receiver.asked)
         assert not set(callers.ids) - set(hits)
         daemon.send_signal(signal.SIGTERM)
@@ -123,7 +123,7 @@ def test_nothing_acknowledged_is_lost(server: postgres.Cluster, receiver: ApiStu
         log.close()
 
 
-def _until_settled(program: Program, receiver: ApiStub, callers: Callers) -> None:
+def until_settled(program: Program, receiver: ApiStub, callers: Callers) -> None:
     """Wait until nothing is left to do: what a dead daemon was sending goes again at once."""
     url = program.address.read_text().strip()
     deadline = time.monotonic() + SETTLED_S
@@ -136,20 +136,19 @@ def _until_settled(program: Program, receiver: ApiStub, callers: Callers) -> Non
             time.sleep(0.1)
 
 
-def test_a_second_daemon_is_refused_and_a_missing_server_is_named(server: postgres.Cluster, tmp_path: Path) -> None:
+def test_a_folder_is_one_daemons_and_a_missing_server_is_named(server: postgres.Cluster, tmp_path: Path) -> None:
     program = Program(tmp_path)
     store = asyncio.run(server.new_database())
     first = program.start("serve", "--store", store, "--listen", "127.0.0.1:0")
     try:
         until(program.address.is_file, first)
-        second = program.run("serve", "--store", store, "--listen", "127.0.0.1:0", "--data", "other", code=1)
-        assert "is in use by another TaskTick (tasktick on " in second.stderr
-        assert "is in use" in program.run("migrate", "--store", store, code=1).stderr
+        second = program.run("serve", "--store", store, "--listen", "127.0.0.1:0", code=1)
+        assert "is in use by another TaskTick (process" in second.stderr
+        assert "is up to date" in program.run("migrate", "--store", store).stdout
         first.send_signal(signal.SIGTERM)
         first.communicate(timeout=DEADLINE_S)
     finally:
         end(first)
-    assert "is up to date" in program.run("migrate", "--store", store).stdout
     nowhere = "postgresql://somebody:s3cret@127.0.0.1:9/tasks"
     for command in (["serve", "--listen", "127.0.0.1:0"], ["migrate"], ["store", "check"]):
         said = program.run(*command, "--store", nowhere, code=1)

@@ -1,6 +1,7 @@
 """A real HTTP server that answers as it is told and remembers what it was asked."""
 
 import json
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ class Asked:
     path: str
     headers: dict[str, str]
     body: bytes
+    at: float = 0.0
 
     @property
     def document(self) -> Any:
@@ -66,7 +68,7 @@ def api_stub() -> Iterator[ApiStub]:
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name.lower(): text for name, text in self.headers.items()}
-            stub.asked.append(Asked(self.command, self.path, headers, body))
+            stub.asked.append(Asked(self.command, self.path, headers, body, time.time()))
             answer = stub.answers.popleft() if stub.answers else Told(599, b"no answer was queued")
             if answer.drop:
                 self.close_connection = True

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import tzdata
 
+from tests import postgres
+from tests.cli.many import many
 from tests.cli.program import DEADLINE_S, Program, end, until
 from tests.install.smoke import SERVE, try_out
 
@@ -40,6 +42,18 @@ def test_it_brings_what_it_needs(program: Program) -> None:
 
 def test_it_serves_and_fires(program: Program) -> None:
     try_out(program)
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif(not postgres.installed(), reason="there is no PostgreSQL here")
+def test_it_starts_its_own_processes(program: Program) -> None:
+    with many(program, count=2) as running:
+        # Each is one process: what the supervisor waits for is what has claimed.
+        for pid in running.pids():
+            assert Path(f"/proc/{pid}/task/{pid}/children").read_text() == ""
+        os.kill(running.pid("big-1"), signal.SIGKILL)
+        running.until(lambda: len(running.said("daemon_started", process="big-1")) == 2)
+        assert running.said("death_recorded")
 
 
 def test_its_terminal_interrupts_it_once(program: Program) -> None:

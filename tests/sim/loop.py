@@ -34,7 +34,7 @@ class SimLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumping)
         self._random = random
         self._steps = 0
-        self._alarm: tuple[int, Callable[[], None]] | None = None
+        self._alarms: list[tuple[int, Callable[[], None]]] = []
         self._born: dict[asyncio.Task[Any], None] = {}
         self.set_task_factory(self._bear)
         # Processes that are stopped, and what would have run in them, in order.
@@ -70,11 +70,11 @@ class SimLoop(asyncio.SelectorEventLoop):
         return process in self._frozen
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override] # any callback
-        context = context or copy_context()
+        context = copy_context() if context is None else context  # one that is empty is false
         return super().call_soon(*self._gated(callback, args, context), context=context)
 
     def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override] # any callback
-        context = context or copy_context()
+        context = copy_context() if context is None else context  # one that is empty is false
         return super().call_at(when, *self._gated(callback, args, context), context=context)
 
     def _gated(self, callback: Any, args: tuple[Any, ...], context: Context) -> tuple[Any, ...]:
@@ -99,7 +99,7 @@ class SimLoop(asyncio.SelectorEventLoop):
 
     def at_step(self, steps_from_now: int, call: Callable[[], None]) -> None:
         """Call back when so many more callbacks have run."""
-        self._alarm = (self._steps + steps_from_now, call)
+        self._alarms.append((self._steps + steps_from_now, call))
 
     def _run_once(self) -> None:
         ready: Any = self._ready  # type: ignore[attr-defined] # the loop's own queue
@@ -108,10 +108,11 @@ class SimLoop(asyncio.SelectorEventLoop):
             ready.clear()
             self._random.shuffle(shuffled)
             ready.extend(shuffled)
-        if self._alarm is not None and self._steps >= self._alarm[0]:
-            call = self._alarm[1]
-            self._alarm = None
-            call()
+        if self._alarms:
+            come = [call for step, call in self._alarms if step <= self._steps]
+            self._alarms = [one for one in self._alarms if one[0] > self._steps]
+            for call in come:
+                call()
         self._steps += max(1, len(ready))
         if self._steps > STEPS_MAX:
             raise RuntimeError("the simulation does not come to an end")

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from tasktick.store.protocol import Database
+from tests import postgres
 from tests.store.drivers import DRIVERS, Driver
+from tests.store.moving import fill, served
 from tests.store.world import World
 
 
@@ -34,3 +36,19 @@ async def world(store: Database) -> AsyncIterator[World]:
     await world.start()
     yield world
     await world.check_counts()
+
+
+@pytest.fixture
+async def newest_server() -> AsyncIterator[str]:
+    """An empty schema on the newest server, where the version makes no difference."""
+    async with postgres.cluster(max(postgres.installed())).new_schema() as url:
+        yield url
+
+
+@pytest.fixture
+async def rich_file(tmp_path: Path) -> Path:
+    """A store in a file, with something of everything."""
+    path = tmp_path / "rich.db"
+    async with served(path, tmp_path) as database:
+        await fill(database)
+    return path

@@ -5,14 +5,17 @@ A driver is an async context manager: given an empty folder it yields a store th
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from tasktick.clock import SystemClock
+import pytest
+
+from tasktick.clock import StoreClock, SystemClock
+from tasktick.store import postgres as postgres_driver
 from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.database import SqliteDatabase, open_sqlite
 from tasktick.store.migrate import migrate
@@ -20,9 +23,10 @@ from tasktick.store.postgres_database import PostgresDatabase, open_postgres
 from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.protocol import Batch, Database, Lane, Operation
 from tasktick.store.sqlite import WRITER_PRAGMAS, read_with, step, write_with
-from tests import postgres
+from tests import pooler, postgres
 
 T = TypeVar("T")
+EVER = 2**62
 Driver = Callable[[Path], AbstractAsyncContextManager[Database]]
 
 
@@ -46,6 +50,17 @@ async def sqlite(folder: Path) -> AsyncIterator[SqliteDatabase]:
         await database.close()
 
 
+@contextmanager
+def clock_of_the_caller() -> Iterator[None]:
+    """Statements go by the time that they are given, as they do on SQLite."""
+    real = postgres_driver.CLOCK
+    postgres_driver.CLOCK = ":now"
+    try:
+        yield
+    finally:
+        postgres_driver.CLOCK = real
+
+
 @asynccontextmanager
 async def on_server(version: str, folder: Path) -> AsyncIterator[PostgresDatabase]:
     """A schema of its own on the session's cluster."""
@@ -54,20 +69,85 @@ async def on_server(version: str, folder: Path) -> AsyncIterator[PostgresDatabas
 
 
 @asynccontextmanager
-async def opened(address: PostgresAddress, folder: Path) -> AsyncIterator[PostgresDatabase]:
-    """A PostgreSQL store as the daemon opens it."""
-    database = await open_postgres(
-        address, folder, spawn=spawn, crash=unexpected, clock=SystemClock(), random=Random(7)
-    )
+async def opened(
+    address: PostgresAddress, folder: Path, clock: StoreClock | None = None, ttl_ms: int = 10_000
+) -> AsyncIterator[PostgresDatabase]:
+    """A PostgreSQL store as the daemon opens it; without a clock to be told the server's time, the caller's counts."""
+    if clock is None:
+        clock = StoreClock(SystemClock())
+        with clock_of_the_caller():
+            async with opened(address, folder, clock, ttl_ms) as database:
+                yield database
+        return
+    database = await open_postgres(address, folder, spawn=spawn, clock=clock, random=Random(7), ttl_ms=ttl_ms)
     try:
         yield database
     finally:
         await database.close()
 
 
+class MovingDatabase:
+    """A PostgreSQL store in which whatever has finished is in history as soon as it is committed."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self.history = database.history
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
+        result = await self._database.write(operation, lane)
+        await self._move()
+        return result
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
+        results = await self._database.write_batch(batch, items)
+        await self._move()
+        return results
+
+    async def _move(self) -> None:
+        self.history.restart()
+        while await self.history.move(EVER):
+            pass
+
+
+@asynccontextmanager
+async def moving(version: str, folder: Path) -> AsyncIterator[Database]:
+    """The same, with history as busy as it can be."""
+    async with on_server(version, folder) as database:
+        yield MovingDatabase(database)
+
+
+def skip_where_history_moves(database: Database) -> None:
+    """For tests of what is removed row by row: from history it goes by the day."""
+    if isinstance(database, MovingDatabase):
+        pytest.skip("what has finished is in history")
+
+
 DRIVERS: dict[str, Driver] = {"sqlite": sqlite} | {
     f"postgres-{version}": partial(on_server, version) for version in postgres.installed()
 }
+# Not among the versions: chosen by name, and for the suites that must not see where a finished task is.
+MOVING: dict[str, Driver] = {
+    f"history-{version}": partial(moving, version) for version in sorted(postgres.installed())[-1:]
+}
+DRIVERS |= MOVING
+
+
+@asynccontextmanager
+async def through_pooler(version: str, folder: Path) -> AsyncIterator[PostgresDatabase]:
+    """A database of its own, behind pgbouncer: `TASKTICK_TEST_POOLER=1` lets the suite run on it too."""
+    cluster = postgres.cluster(version)
+    with pooler.pooled(cluster) as port:
+        url = await cluster.new_database()
+        address = PostgresAddress(pooler.through(url, port), "tests", keep_statements=False)
+        async with opened(address, folder) as database:
+            yield database
+
+
+if os.environ.get("TASKTICK_TEST_POOLER"):
+    DRIVERS |= {f"pooler-{version}": partial(through_pooler, version) for version in sorted(postgres.installed())[-1:]}
 
 
 def chosen() -> Driver:
@@ -89,6 +169,10 @@ class InlineDatabase:
         return self
 
     @property
+    def term(self) -> "InlineDatabase":
+        return self
+
+    @property
     def home(self) -> str:
         return ""
 
@@ -98,6 +182,10 @@ class InlineDatabase:
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         del lane
         return write_with(self.raw, lambda tx: step(operation(tx)))
+
+    async def tidy(self, now: int, before: int) -> bool:
+        del now, before
+        return False
 
     async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
         return await self.write(lambda tx: batch.operation(tx, items))

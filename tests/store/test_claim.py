@@ -7,8 +7,16 @@ import pytest
 
 from tasktick.model import change
 from tasktick.model.state import State
-from tasktick.store import tasks
+from tasktick.store import due, tasks
 from tests.store.world import EARLY_MS, HOUR_MS, MARGIN_MS, NODE, START_DELAY_MS, TIMEOUT_MS, World
+
+
+async def test_a_task_that_is_named_twice_is_claimed_once(world: World) -> None:
+    task_id = await world.create()
+    assert [one.id for one in await world.claim(task_id, task_id)] == [task_id]
+    assert await world.database.read(lambda tx: due.by_ids(tx, [task_id, task_id])) == []
+    other = await world.create()
+    assert len(await world.database.read(lambda tx: due.by_ids(tx, [other, other]))) == 1
 
 
 async def test_a_claim_marks_the_attempt(world: World) -> None:

@@ -1,24 +1,23 @@
 """PostgreSQL alone: who may open it, how it must be set, and what many connections at once may not break."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from random import Random
 
 import asyncpg
 import pytest
 
-from tasktick.clock import SystemClock
-from tasktick.errors import ConfigError, Refused, StoreBroken, StoreError, StoreLocked
+from tasktick.errors import ConfigError, Refused, StoreError, StoreLocked
 from tasktick.model import change
 from tasktick.model.task import NewTask
 from tasktick.store import leases, tenants
 from tasktick.store.leases import Start
 from tasktick.store.names import StoredAnswer
 from tasktick.store.postgres_check import check
-from tasktick.store.postgres_database import History, PostgresDatabase, SoleLock
-from tasktick.store.postgres_links import Gate, PostgresAddress, shown
+from tasktick.store.postgres_database import PostgresDatabase, home_of
+from tasktick.store.postgres_links import PostgresAddress, shown
 from tasktick.store.protocol import Batch, Lane
 from tasktick.store.tasks import Create, create_many
 from tests import postgres
@@ -61,17 +60,33 @@ def _alone() -> Batch:
     return Batch("create", Lane.CREATE, create_many)
 
 
-async def test_one_daemon_has_a_database_for_itself(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasktick.store.postgres_database.LOCK_PATIENCE_MS", 0)
+async def test_a_folder_is_one_daemons_and_a_database_many_daemons(url: str, tmp_path: Path) -> None:
     address = PostgresAddress(url, "tests")
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(opened(address, tmp_path / "a"))
-        with pytest.raises(StoreLocked, match=r"in use by another TaskTick \(tests at this machine\)"):
-            await stack.enter_async_context(opened(address, tmp_path / "b"))
+        first = await stack.enter_async_context(opened(address, tmp_path / "a"))
+        second = await stack.enter_async_context(opened(address, tmp_path / "b"))
+        assert first.shared
+        assert first.home != second.home
         with pytest.raises(StoreLocked, match="process"):
             await stack.enter_async_context(opened(address, tmp_path / "a"))
-    async with opened(address, tmp_path / "b"):
-        pass
+    async with opened(address, tmp_path / "a") as again:
+        assert again.home == first.home
+
+
+async def test_stores_that_are_opened_at_once_migrate_once(url: str, tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        opening = (opened(PostgresAddress(url, "tests"), tmp_path / name) for name in "abc")
+        await asyncio.gather(*(stack.enter_async_context(one) for one in opening))
+    assert (await check(PostgresAddress(url, "tests"))).ok
+
+
+def test_a_copied_folder_proves_nothing_of_the_one_that_it_was_copied_from(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    home = home_of(tmp_path / "a", "machine")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    assert home_of(tmp_path / "a", "machine") == home
+    assert home_of(tmp_path / "b", "machine") != home
+    assert home_of(tmp_path / "a", "another") != home
 
 
 async def test_a_commit_must_mean_what_it_says(url: str, tmp_path: Path) -> None:
@@ -175,35 +190,40 @@ async def test_an_acquisition_waits_for_a_claim_that_is_under_way(url: str, worl
     assert len(await world.claim(task_id)) == 1
 
 
-async def test_what_another_folder_was_sending_is_left_to_the_end_of_its_lease(url: str, tmp_path: Path) -> None:
+async def test_what_another_folder_has_and_sends_is_left_to_the_end_of_its_time(url: str, tmp_path: Path) -> None:
     address = PostgresAddress(url, "tests")
+
+    async def start(database: PostgresDatabase, incarnation: str, now: int) -> dict[int, int]:
+        start = Start(incarnation, "node", 10_000, home=database.home)
+        await database.write(lambda tx: leases.start_node(tx, start, now))
+        return await database.write(lambda tx: leases.acquire(tx, incarnation, now))
+
     async with opened(address, tmp_path / "a") as database:
         world = World(database)
-        await database.write(lambda tx: leases.start_node(tx, Start("one", "node", home=database.home), world.now))
-        world.epochs = await database.write(lambda tx: leases.acquire(tx, "one", world.now))
-        world.incarnation = "one"
+        world.incarnation, world.epochs = "one", await start(database, "one", world.now)
         running = await world.claimed()
-        home = database.home
     async with opened(address, tmp_path / "b") as database:
         world.database = database
-        assert database.home != home
-        await database.write(lambda tx: leases.start_node(tx, Start("two", "node", home=database.home), world.now))
-        world.epochs = await database.write(lambda tx: leases.acquire(tx, "two", world.now))
+        assert await start(database, "two", world.now) == {}
+        world.now += 10_000
+        world.incarnation, world.epochs = "two", await start(database, "three", world.now)
         assert len(world.epochs) == 256
         assert await world.rescue(running) is None
         world.now = running.lease_until
         assert await world.rescue(running) is not None
 
 
-async def test_a_history_that_goes_back_ends_the_process(url: str) -> None:
-    ended: list[BaseException] = []
-    clock = SystemClock()
-    gate = Gate(PostgresAddress(url, "tests"), clock, Random(1))
-    lock = SoleLock(gate, clock, ended.append)
-    await lock.take()
-    lock._history = History("FFFFFFFF", 0)
-    await lock.keep()
-    await lock.release()
-    [error] = ended
-    assert isinstance(error, StoreBroken)
-    assert "history_regressed" in str(error)
+async def test_what_this_folder_had_and_sent_is_free_at_once(url: str, tmp_path: Path) -> None:
+    address = PostgresAddress(url, "tests")
+    async with opened(address, tmp_path) as database:
+        world = World(database)
+        start = Start("one", "node", 10_000, home=database.home)
+        await database.write(lambda tx: leases.start_node(tx, start, world.now))
+        world.incarnation, world.epochs = "one", await database.write(lambda tx: leases.acquire(tx, "one", world.now))
+        running = await world.claimed()
+    async with opened(address, tmp_path) as database:
+        world.database = database
+        start = Start("two", "node", 10_000, home=database.home)
+        await database.write(lambda tx: leases.start_node(tx, start, world.now))
+        assert len(await database.write(lambda tx: leases.acquire(tx, "two", world.now))) == 256
+        assert await world.rescue(running) is not None

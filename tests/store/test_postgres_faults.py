@@ -14,7 +14,8 @@ from tasktick.store import postgres_links, tasks
 from tasktick.store.connect import PostgresConnection, connect_postgres
 from tasktick.store.postgres_database import PostgresDatabase
 from tasktick.store.postgres_links import PostgresAddress
-from tasktick.store.tasks import Create
+from tasktick.store.protocol import Transaction
+from tasktick.store.tasks import CREATE, Create
 from tests import postgres
 from tests.store.drivers import opened
 from tests.store.world import World
@@ -127,7 +128,7 @@ class Cut:
         return getattr(self._raw, name)
 
     async def execute(self, text: str, *arguments: Any) -> str:
-        if text == "COMMIT" and self._cuts:
+        if text.endswith("COMMIT") and self._cuts:
             match self._cuts.pop(0):
                 case "after":
                     await self._raw.execute(text)
@@ -135,6 +136,7 @@ class Cut:
                     # The server does not know yet: its transaction is open, and holds its rows.
                     asyncio.get_running_loop().call_later(0.2, self._raw.terminate)
                     self.terminate = lambda: None
+                    self.is_closed = lambda: True
             raise ConnectionResetError("cut on purpose")
         return await self._raw.execute(text, *arguments)
 
@@ -172,6 +174,30 @@ async def test_a_commit_whose_answer_is_lost_is_found_out(
         assert cuts == []
         await world.check_counts()
         assert await _counted_rows(database) == 1
+
+
+async def test_who_is_held_in_a_transaction_holds_up_nobody(server: postgres.Cluster, tmp_path: Path) -> None:
+    """A node may stop dead anywhere: others must not wait for it to be thrown out."""
+    async with opened(PostgresAddress(await server.new_database(), "tests"), tmp_path) as database:
+        world = World(database)
+        await world.start()
+        written, go_on = asyncio.Event(), asyncio.Event()
+
+        async def held(tx: Transaction) -> None:
+            await CREATE.operation(tx, [Create(world.task())])
+            written.set()
+            await go_on.wait()
+
+        holding = asyncio.create_task(database.write(held))
+        await written.wait()
+        try:
+            async with asyncio.timeout(1.0):  # half of what a session may be idle in a transaction
+                assert await world.create_all([Create(world.task()), Create(world.task())]) == [None, None]
+        finally:
+            go_on.set()
+            await holding
+        await world.check_counts()
+        assert await _counted_rows(database) == 3
 
 
 async def _counted_rows(database: PostgresDatabase) -> int:

@@ -22,7 +22,18 @@ INSERT INTO tasks (
 SELECT partition_of(id), id, 't', CASE WHEN n % 3 = 0 THEN 4 ELSE 2 END, 'q', 'h', 5, 1, 1, 1, 5, 1, 1, 5
 FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, 3000) AS n) AS made;
 INSERT INTO task_details (partition_id, id, tenant, created_at, sla_ms) SELECT partition_id, id, 't', 1, 1 FROM tasks;
-INSERT INTO payloads (partition_id, task_id, version, payload) SELECT partition_id, id, 1, '{}' FROM tasks
+INSERT INTO payloads (partition_id, task_id, version, payload) SELECT partition_id, id, 1, '{}' FROM tasks;
+SELECT make_history_day(day * 86400000::bigint) FROM generate_series(20000, 20003) AS day;
+INSERT INTO finished_tasks (
+    partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
+    updated_at, completed_at, created_at, sla_ms, payload, ended_at
+)
+SELECT partition_of(id), id, 't', 10, 'q', 'h', 5, 1, 1, 1, 5, 1, 1, 1, 1, 1, '{}', (20000 + n % 4) * 86400000::bigint
+FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, 3000) AS n) AS made;
+INSERT INTO finished_attempts (
+    partition_id, task_id, attempt, series, fence, state, picked_at, completed_at, node, epoch, ended_at
+)
+SELECT partition_id, id, 1, 1, 1, 'ok', 1, 1, 'n', 1, ended_at FROM finished_tasks
 """
 BY_IDS = (
     "task_claim",
@@ -32,12 +43,15 @@ BY_IDS = (
     "task_states",
     "task_change_stale",
     "task_change",
+    "task_take_back",
     "task_views",
     "due_by_ids",
     "task_park",
     "payload_read",
     "payload_latest",
     "attempts_last",
+    "attempts_of",
+    "attempts_count",
     "task_delete",
     "waiters_go",
     "waiters_step_out",
@@ -88,5 +102,6 @@ async def _plan(connection: asyncpg.Connection, statement: Positional) -> str:
     prepared = await connection.prepare(statement.text)
     examples = {"text": "[]", "bool": True}
     kinds = zip(statement.names, prepared.get_parameters(), strict=True)
-    given = ["" if name == "after_id" else examples.get(kind.name, 1) for name, kind in kinds]
+    words = {"after_id": "", "task_id": "0" * 32}
+    given = [words.get(name, examples.get(kind.name, 1)) for name, kind in kinds]
     return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {statement.text}", *given))

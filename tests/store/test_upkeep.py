@@ -6,16 +6,29 @@ from typing import Any
 import msgspec
 import pytest
 
+from tasktick.clock import SystemClock
 from tasktick.errors import StoreError
 from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.model.state import State
 from tasktick.store import attempts, leases, names, retention, secrets, tasks
 from tasktick.store.counts import PURGED
 from tasktick.store.names import IdempotencyKey
-from tasktick.store.protocol import Database
+from tasktick.store.protocol import Database, Transaction
 from tasktick.store.rows import KeyRow, SecretRow
+from tasktick.store.singletons import HELD_MS, RETENTION, AloneWriter, HeldElsewhere
+from tests.store.drivers import skip_where_history_moves
 from tests.store.test_listing import dead
-from tests.store.world import HOUR_MS, TENANT, World
+from tests.store.world import HOUR_MS, NODE, TENANT, World
+
+
+class StandingClock(SystemClock):
+    """Tells the time that it is set to."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def now_ms(self) -> int:
+        return self.now
 
 
 async def remove(world: World, before: int, limit: int) -> int:
@@ -23,6 +36,7 @@ async def remove(world: World, before: int, limit: int) -> int:
 
 
 async def test_what_finished_long_ago_goes_in_batches_and_stays_counted(world: World) -> None:
+    skip_where_history_moves(world.database)
     for nth in range(7):
         claimed = await world.claimed(key=f"k-{nth}")
         await world.finish(claimed, 200 if nth % 2 else 404)
@@ -118,6 +132,15 @@ async def test_a_lease_of_the_living_is_not_taken(store: Database) -> None:
     assert set((await store.read(lambda tx: leases.owned(tx, "a"))).values()) == {1}
 
 
+async def test_one_process_of_several_declares_none_of_them_dead(store: Database) -> None:
+    world = World(store)
+    await world.start("a")
+    sibling = leases.Start("b", "node-b", proves_home=False)
+    await store.write(lambda tx: leases.start_node(tx, sibling, world.now))
+    assert await store.write(lambda tx: leases.acquire(tx, "b", 0)) == {}
+    assert len(await store.read(lambda tx: leases.owned(tx, "a"))) == len(ALL_PARTITIONS)
+
+
 async def test_the_dead_are_forgotten_when_they_hold_nothing(store: Database) -> None:
     world = World(store)
     await world.start("a")
@@ -200,3 +223,42 @@ async def test_keys_are_listed_revoked_counted_and_their_use_is_noted(store: Dat
     used = [await store.read(partial(secrets.key_by_id, tenant=None, key_id=f"id-{n}")) for n in range(3)]
     assert [row and (row.revoked_at, row.last_used_at) for row in used] == [(7, None), (8, 9), (None, 10)]
     assert await store.read(lambda tx: secrets.key_by_id(tx, "a", "id-2")) is None
+
+
+async def test_what_one_does_for_all_is_done_by_one_until_it_stops(store: Database) -> None:
+    clock = StandingClock(1_800_000_000_000)
+    done: list[str] = []
+
+    def by(name: str) -> AloneWriter:
+        return AloneWriter(store, clock, RETENTION, lambda: name)
+
+    async def work(tx: Transaction) -> None:
+        done.append("once")
+
+    await by("a").write(work)
+    with pytest.raises(HeldElsewhere):
+        await by("b").write(work)
+    clock.now += HELD_MS - 1
+    await by("a").write(work)
+    clock.now += HELD_MS - 1
+    with pytest.raises(HeldElsewhere):
+        await by("b").write(work)
+    clock.now += 1
+    await by("b").write(work)
+    with pytest.raises(HeldElsewhere):
+        await by("a").write(work)
+    assert len(done) == 3
+
+
+async def test_a_drained_node_that_does_not_run_is_in_sight_until_it_is_undrained(store: Database) -> None:
+    world = World(store)
+    await world.start("a-1")
+    await world.start("a-2")
+    await store.write(lambda tx: leases.drain(tx, NODE, world.now))
+    await store.write(lambda tx: leases.end_node(tx, "a-2", world.now))
+    assert await store.write(lambda tx: leases.forget_nodes(tx, world.now + 1)) == 0
+    view = await store.read(lambda tx: leases.view(tx, world.now))
+    assert len(view.nodes) == 1
+    assert view.nodes[0].drained
+    await store.write(lambda tx: leases.undrain(tx, NODE))
+    assert (await store.read(lambda tx: leases.view(tx, world.now))).nodes == []

@@ -43,6 +43,7 @@ class World:
         self.incarnation = "incarnation-1"
         self.epochs: dict[int, int] = {}
         self._claims = 0
+        self._payloads: dict[tuple[str, int], Payload] = {}
 
     async def start(self, incarnation: str = "incarnation-1") -> None:
         """Begin as this incarnation, with every partition."""
@@ -123,15 +124,20 @@ class World:
 
     async def claimed(self, **columns: Any) -> Claimed:
         """A task that was created and claimed."""
-        return (await self.claim(await self.create(**columns)))[0]
+        claimed = (await self.claim(await self.create(**columns)))[0]
+        await self.payload(claimed)
+        return claimed
 
     async def end(self, *ends: End) -> list[Ended]:
         """What became of these ends, written together."""
         return await self.database.write_batch(self.end_batch, list(ends))
 
     async def payload(self, claimed: Claimed) -> Payload:
-        keys = [(claimed.payload_id, claimed.payload_version)]
-        return (await self.database.read(lambda tx: tasks.payloads(tx, keys)))[0].payload
+        """What an attempt sends: read while it runs, as a dispatcher does."""
+        key = (claimed.payload_id, claimed.payload_version)
+        if key not in self._payloads:
+            self._payloads[key] = (await self.database.read(lambda tx: tasks.payloads(tx, [key])))[0].payload
+        return self._payloads[key]
 
     async def answered(self, claimed: Claimed, status: int | None = 200, **fields: Any) -> End:
         """The end of an attempt that was answered with this status; None is a cut connection."""

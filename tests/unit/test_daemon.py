@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tasktick.access.operator_key import OperatorKey
-from tasktick.daemon import FILES_SPARE, address_policy, bind, fit_to_files, greeting
+from tasktick.daemon import FILES_SPARE, address_policy, fit_to_files, greeting
 from tasktick.dispatch.guard import classify
 from tasktick.errors import ConfigError
+from tasktick.processes.sockets import bind
 from tasktick.settings import Config, DispatchConfig, ServerConfig
 
 

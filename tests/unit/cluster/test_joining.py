@@ -33,7 +33,12 @@ class Seated:
         self.heard = asyncio.Event()
         self.services = Services(clock)
         self.ownership = Ownership(incarnation, clock.monotonic_ms)
-        hears = Hears(gained=lambda partitions: None, due_soon=self._due_soon, look_again=lambda: None)
+        hears = Hears(
+            gained=lambda partitions: None,
+            due_soon=self._due_soon,
+            forgotten=lambda: "another",
+            look_again=lambda: None,
+        )
         start = Start(incarnation, name, 2_000)
         self.seat = Seat(clock, database, start, self.ownership, Metrics(), hears, margin_ms=400, near_ms=2_000)
 

@@ -10,7 +10,16 @@ import pytest
 from tasktick.cluster import transport as transport_module
 from tasktick.cluster.messages import Address, Entry, Node, Ping, Standing, State, encode
 from tasktick.cluster.seal import DATAGRAM_BYTES_MAX, Dropped, Keyring, Opened, Seal
-from tasktick.cluster.transport import SERVED_MAX, STATE_BYTES_MAX, Door, SocketTransport, Transport, open_sockets
+from tasktick.cluster.transport import (
+    SERVED_MAX,
+    STATE_BYTES_MAX,
+    Door,
+    SocketTransport,
+    Transport,
+    adopt_sockets,
+    open_sockets,
+)
+from tasktick.processes.sockets import open_gossip
 from tests.fakes.gossip_network import MemoryNetwork
 
 KEY, OTHER_KEY = b"the key of this ring", b"the key of another one"
@@ -57,7 +66,7 @@ class End:
 Opener = Callable[..., Awaitable[End]]
 
 
-@pytest.fixture(params=["sockets", "memory"])
+@pytest.fixture(params=["sockets", "handed_down", "memory"])
 async def opener(request: pytest.FixtureRequest) -> AsyncIterator[Opener]:
     """Opens ends of one kind, and closes them in the end."""
     network = MemoryNetwork()
@@ -65,15 +74,23 @@ async def opener(request: pytest.FixtureRequest) -> AsyncIterator[Opener]:
     thrower = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def throw(to: Address, datagram: bytes) -> None:
-        if request.param == "sockets":
-            thrower.sendto(datagram, to)
-        else:
+        if request.param == "memory":
             network.throw(to, datagram)
+        else:
+            thrower.sendto(datagram, to)
 
     async def open_end(number: int, *keys: bytes) -> End:
         heard = Heard(number)
         door = Door(Seal(Keyring(keys or (KEY,)), heard.incarnation), heard.events, heard)
-        opened = await open_sockets(door) if request.param == "sockets" else network.open(door)
+        opened: Transport
+        match request.param:
+            case "sockets":
+                opened = await open_sockets(door)
+            case "handed_down":
+                pair = open_gossip("127.0.0.1", 0)
+                opened = await adopt_sockets(door, pair.exchanges, pair.datagrams)
+            case _:
+                opened = network.open(door)
         ends.append(End(heard, opened, throw))
         return ends[-1]
 

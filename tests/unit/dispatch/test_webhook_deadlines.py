@@ -20,6 +20,7 @@ from tests.fakes.receivers import Receiver, answering, honest, silent
 from tests.fakes.sending import LOOPBACK, FakeResolver, monotonic_ms, request, sending, until
 
 BRIEF_MS = 60
+LARGE_BYTES = 200_000
 # A loop may wake so much before the time.
 EARLY_MS = 2
 
@@ -154,6 +155,27 @@ async def test_the_start_delay_does_not_end_what_has_started() -> None:
         outcome = await sender.send(request(receiver.url, timeout_ms=BRIEF_MS * 3, start_within_ms=BRIEF_MS))
     assert outcome.error_code == "timeout"
     assert outcome.duration_ms >= BRIEF_MS * 3 - EARLY_MS
+
+
+async def test_nothing_arrives_after_the_deadline() -> None:
+    """What the kernel still holds of a request that was given up is dropped with it."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.setblocking(False)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/hook"
+        async with sending() as sender:
+            outcome = await sender.send(request(url, body=b"x" * LARGE_BYTES, timeout_ms=BRIEF_MS))
+            assert outcome.error_code == "timeout"
+            loop = asyncio.get_running_loop()
+            arrived = b""
+            with pytest.raises(ConnectionResetError):  # noqa: PT012 # what comes before the reset is of interest
+                connection, _ = await loop.sock_accept(listener)
+                with connection:
+                    while part := await loop.sock_recv(connection, LARGE_BYTES):
+                        arrived += part
+            assert len(arrived) < LARGE_BYTES
 
 
 async def test_sweeping_ends_only_what_is_past_its_deadline() -> None:

@@ -40,10 +40,14 @@ class CountingWriter:
     async def write_batch(self, batch: object, items: list[object]) -> list[object]:
         raise AssertionError("retention writes no batches")
 
+    async def tidy(self, now: int, before: int) -> bool:
+        assert before < now
+        return False
+
 
 async def test_a_doubtful_clock_removes_nothing_by_its_age_for_a_day() -> None:
     clock, writer = HandClock(), CountingWriter()
-    retention = Retention(clock, writer, StoreConfig())
+    retention = Retention(clock, writer, writer.tidy, StoreConfig())
     assert await retention.step() == IDLE_MS
     assert writer.writes == 5
 
@@ -60,7 +64,7 @@ async def test_a_doubtful_clock_removes_nothing_by_its_age_for_a_day() -> None:
 
 async def test_the_drift_of_a_day_is_no_step() -> None:
     clock, writer = HandClock(), CountingWriter()
-    retention = Retention(clock, writer, StoreConfig())
+    retention = Retention(clock, writer, writer.tidy, StoreConfig())
     for _ in range(60):
         clock.pass_ms(60_000)
         clock.wall += 60_000  # a minute in a minute is far more than any clock drifts
@@ -69,7 +73,8 @@ async def test_the_drift_of_a_day_is_no_step() -> None:
 
 
 async def test_other_settings_count_from_the_next_round_which_is_now() -> None:
-    retention = Retention(HandClock(), CountingWriter(), StoreConfig())
+    writer = CountingWriter()
+    retention = Retention(HandClock(), writer, writer.tidy, StoreConfig())
     await retention.step()
     retention.reconfigure(StoreConfig(retention_batch_rows=0))
     assert retention.wake.is_set()

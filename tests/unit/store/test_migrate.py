@@ -44,6 +44,13 @@ def test_what_we_bring_is_numbered_without_a_gap_and_says_who_may_read() -> None
     assert all(1 <= one.min_reader <= one.version for one in found)
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_each_has_a_way_back_that_counts_what_it_says_it_loses(dialect: str) -> None:
+    for one in available(dialect):
+        assert one.down, f"write {one.version:04}_{one.name}.down.sql for {dialect}"
+        assert len(one.losses) == one.down.count("-- loses:")
+
+
 def test_a_new_store_takes_every_step_and_then_none(raw: RawConnection) -> None:
     assert applied(raw) == []
     assert migrate(raw) == available()

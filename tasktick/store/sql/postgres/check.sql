@@ -24,12 +24,13 @@ SELECT json_agg(json_build_array(kind, name, text) ORDER BY kind, name) FROM (
     WHERE c.relnamespace = to_regnamespace(current_schema())
     UNION ALL
     SELECT 'function', p.proname, p.prosrc FROM pg_proc AS p
-    WHERE p.pronamespace = to_regnamespace(current_schema()) AND p.proname IN ('partition_of', 'hex_of', 'id_of', 'edge_of')
+    WHERE p.pronamespace = to_regnamespace(current_schema()) AND p.proname IN ('partition_of', 'hex_of', 'id_of', 'edge_of', 'id_at', 'make_history_day'
+    )
 ) AS object;
 
 -- name: check_states
-SELECT json_build_array(json_build_array(count(*), min(hex_of(id)))) FROM tasks
-WHERE state NOT IN (SELECT value::smallint FROM json_array_elements_text(:known::text::json));
+SELECT json_build_array(json_build_array(count(*), min(hex_of(id)))) FROM all_tasks
+WHERE ended_at >= (SELECT gone_before FROM history WHERE only_one) AND state NOT IN (SELECT value::smallint FROM json_array_elements_text(:known::text::json));
 
 -- name: check_details
 SELECT json_build_array(json_build_array(count(*), min(hex_of(t.id)))) FROM tasks AS t
@@ -38,11 +39,12 @@ WHERE NOT EXISTS (
 );
 
 -- name: check_payloads
-SELECT json_build_array(json_build_array(count(*), min(hex_of(t.id)))) FROM tasks AS t
-WHERE NOT EXISTS (
-    SELECT 1 FROM payloads AS p
+SELECT json_build_array(json_build_array(count(*), min(hex_of(t.id)))) FROM all_tasks AS t
+WHERE t.ended_at >= (SELECT gone_before FROM history WHERE only_one) AND NOT EXISTS (
+    SELECT 1 FROM all_payloads AS p
     WHERE p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
-        AND p.version = t.payload_version
+        AND p.version = t.payload_version AND p.payload IS NOT NULL
+        AND p.ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
 );
 
 -- name: check_running
@@ -53,7 +55,7 @@ WHERE t.state = 4 AND (
 );
 
 -- name: check_finished
-SELECT json_build_array(json_build_array(count(*), min(hex_of(id)))) FROM tasks
+SELECT json_build_array(json_build_array(count(*), min(hex_of(id)))) FROM all_tasks
 WHERE state >= 10 AND completed_at IS NULL;
 
 -- name: check_dead
@@ -69,6 +71,31 @@ SELECT json_build_array(json_build_array(count(*), min(hex_of(part.task_id)))) F
     UNION ALL SELECT partition_of(task_id), task_id FROM dead_letters
 ) AS part
 WHERE NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.partition_id = part.partition_id AND t.id = part.task_id);
+
+-- What is in history is finished, lies in its day, is nowhere else, and its day counts it.
+-- name: check_history
+SELECT json_build_array(json_build_array(sum(rows), min(example))) FROM (
+    SELECT count(*) AS rows, min(hex_of(t.id)) AS example FROM finished_tasks AS t
+    WHERE t.state < 10 OR t.ended_at < t.completed_at OR t.ended_at < id_at(t.id)
+        OR EXISTS (SELECT 1 FROM tasks AS hot WHERE hot.partition_id = t.partition_id AND hot.id = t.id)
+        OR EXISTS (SELECT 1 FROM dead_letters AS l WHERE l.task_id = t.id)
+    UNION ALL
+    SELECT count(*), min(hex_of(a.task_id)) FROM finished_attempts AS a
+    WHERE NOT EXISTS (
+        SELECT 1 FROM finished_tasks AS t
+        WHERE t.partition_id = a.partition_id AND t.id = a.task_id AND t.ended_at = a.ended_at
+    )
+    UNION ALL
+    SELECT count(*), min(coalesce(kept.tenant, held.tenant)) FROM (
+        SELECT from_at, tenant, state, tasks FROM history_counts WHERE tasks <> 0
+    ) AS kept
+    FULL JOIN (
+        SELECT ended_at - ended_at % 86400000 AS from_at, tenant, state, count(*) AS tasks FROM finished_tasks
+        WHERE ended_at >= (SELECT gone_before FROM history WHERE only_one)
+        GROUP BY 1, 2, 3
+    ) AS held USING (from_at, tenant, state)
+    WHERE kept.tasks IS DISTINCT FROM held.tasks
+) AS found;
 
 -- name: check_keys
 SELECT json_build_array(json_build_array(count(*), min(n.name))) FROM names AS n

@@ -25,10 +25,16 @@ WITH asked AS MATERIALIZED (
     SELECT (row->>0)::uuid AS id, (row->>1)::smallint AS partition_id, (row->>2)::bigint AS epoch,
         (row->>3)::bigint AS was_due
     FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+), moment AS MATERIALIZED (
+    SELECT :clock::bigint AS now
 ), leased AS MATERIALIZED (
     SELECT jsonb_object_agg(held.partition_id, held.epoch) AS epochs FROM (
         SELECT partition_id, epoch FROM leases
         WHERE incarnation = :incarnation::text
+            AND EXISTS (
+                SELECT 1 FROM nodes AS n
+                WHERE n.incarnation = :incarnation::text AND n.beat >= :beat::bigint AND n.dead_at IS NULL
+            )
             AND partition_id = ANY (ARRAY(SELECT DISTINCT asked.partition_id FROM asked))
         ORDER BY partition_id
         FOR KEY SHARE
@@ -40,9 +46,9 @@ WITH asked AS MATERIALIZED (
     JOIN tasks AS t ON t.partition_id = asked.partition_id AND t.id = asked.id
     WHERE (leased.epochs->>asked.partition_id::text)::bigint = asked.epoch
         AND t.state + 0 IN (2, 5)
-        AND (t.wake_at <= :now::bigint + :early_ms::bigint OR t.wake_at = asked.was_due)
-        AND (t.expires_at IS NULL OR t.expires_at > :now::bigint)
-        AND (t.decide_by IS NULL OR t.decide_by > :now::bigint OR t.attempt > 0 OR NOT EXISTS (
+        AND (t.wake_at <= (SELECT now FROM moment) + :early_ms::bigint OR t.wake_at = asked.was_due)
+        AND (t.expires_at IS NULL OR t.expires_at > (SELECT now FROM moment))
+        AND (t.decide_by IS NULL OR t.decide_by > (SELECT now FROM moment) OR t.attempt > 0 OR NOT EXISTS (
             SELECT 1 FROM task_details AS d
             JOIN schedules AS s
                 ON s.partition_id = partition_of(id_of(d.schedule_id)) AND s.id = id_of(d.schedule_id)
@@ -53,27 +59,28 @@ WITH asked AS MATERIALIZED (
             WHERE earlier.partition_id = partition_of(t.after_id) AND earlier.id = t.after_id
                 AND (
                     earlier.state IN (1, 4, 5, 7)
-                    OR (earlier.state = 2 AND earlier.due_at <= :now::bigint + :early_ms::bigint)
+                    OR (earlier.state = 2 AND earlier.due_at <= (SELECT now FROM moment) + :early_ms::bigint)
                 )
         ))
     ORDER BY t.partition_id, t.id
     FOR NO KEY UPDATE OF t
 )
 UPDATE tasks SET
-    claimed_from = tasks.state, state = 4, version = tasks.version + 1, updated_at = :now::bigint,
-    attempt = tasks.attempt + 1, fence = greatest(tasks.fence + 1, :now::bigint), claim_id = :claim_id::bigint,
+    claimed_from = tasks.state, state = 4, version = tasks.version + 1, updated_at = (SELECT now FROM moment),
+    attempt = tasks.attempt + 1, fence = greatest(tasks.fence + 1, (SELECT now FROM moment)), claim_id = :claim_id::bigint,
     node = :node::text, incarnation = :incarnation::text, epoch = locked.epoch,
-    lease_until = :now::bigint + :start_delay_ms::bigint + tasks.timeout_ms + :margin_ms::bigint,
-    picked_at = :now::bigint, cancel_requested = false
+    lease_until = (SELECT now FROM moment) + :start_delay_ms::bigint + tasks.timeout_ms + :margin_ms::bigint,
+    picked_at = (SELECT now FROM moment), cancel_requested = false
 FROM locked
 WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
 
+-- One that is named twice is one.
 -- name: task_claimed
 SELECT json_agg(json_build_array(
     -- include: claimed
 ))
-FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id
 JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
 WHERE t.state + 0 = 4 AND t.claim_id = :claim_id::bigint;
 
@@ -105,7 +112,7 @@ SELECT json_agg(json_build_array(place, live, cancel)) FROM (
         AND t.fence = (row->>1)::bigint AND t.claim_id = (row->>2)::bigint
         AND (
             row->>3 IS NULL
-            OR t.lease_until <= (row->>3)::bigint
+            OR t.lease_until <= least((row->>3)::bigint, :clock::bigint)
             OR EXISTS (SELECT 1 FROM nodes AS n WHERE n.incarnation = t.incarnation AND n.dead_at IS NOT NULL)
         )
 ) AS found
@@ -155,7 +162,7 @@ SELECT json_agg(json_build_array(
 FROM (
     SELECT * FROM tasks
     WHERE state = 4
-        AND lease_until <= :now::bigint
+        AND lease_until <= :clock::bigint
         AND id NOT IN (SELECT value::uuid FROM json_array_elements_text(:own::text::json))
     -- include: owned
     ORDER BY lease_until, id LIMIT :limit::bigint

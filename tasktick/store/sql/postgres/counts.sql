@@ -18,5 +18,7 @@ SELECT json_agg(json_build_array(tenant, state, tasks) ORDER BY tenant, state) F
 -- What the counts should be, read off the tables: for `store check` and tests alone.
 -- name: counts_actual
 SELECT json_agg(json_build_array(tenant, state, tasks) ORDER BY tenant, state) FROM (
-    SELECT tenant, state, count(*) AS tasks FROM tasks GROUP BY tenant, state
+    SELECT tenant, state, count(*) AS tasks FROM all_tasks
+    WHERE ended_at >= (SELECT gone_before FROM history WHERE only_one)
+    GROUP BY tenant, state
 ) AS counted;

@@ -105,3 +105,10 @@ WHERE task_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::j
 DELETE FROM dead_letters WHERE (partition_id, id) IN (
     SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
 );
+
+-- name: dead_letters_of_tasks
+SELECT json_agg(json_build_object(
+    -- include: dead_letter
+) ORDER BY l.id)
+FROM dead_letters AS l
+WHERE l.task_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));

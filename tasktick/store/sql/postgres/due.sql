@@ -17,8 +17,8 @@ FROM (
 
 -- name: due_by_ids
 SELECT json_agg(json_build_array(hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at))
-FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id
 WHERE t.state + 0 IN (2, 5);
 
 -- name: timers_between
@@ -47,7 +47,7 @@ WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id
 -- name: task_expired
 SELECT json_agg(hex_of(id)) FROM (
     SELECT id FROM tasks
-    WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :now::bigint
+    WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :clock::bigint
     -- include: owned
     ORDER BY expires_at, id LIMIT :limit::bigint
 ) AS expired;

@@ -1,39 +1,44 @@
--- Nodes and leases: who is running, and who owns which partition under which term.
+-- Nodes and leases: who is running, and who owns which partition under which term. `:clock` is the server's own time.
+
+-- name: clock_read
+SELECT json_build_array(:clock::bigint);
+
+-- The timeline of the history that is being written here.
+-- name: history_read
+SELECT json_build_array(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8));
 
 -- The lock on a data folder is proof that every incarnation which had it before is dead. Of those of other folders
--- there is none: what they may still be sending is left to the end of its lease. But the lock on the database keeps
--- them out, so their partitions are free; one that has lost that lock claims nothing more under its old epoch.
+-- there is none: their partitions are theirs until their term has ended.
 -- name: nodes_prove_dead
-UPDATE leases SET incarnation = NULL
-WHERE incarnation IN (SELECT incarnation FROM nodes WHERE dead_at IS NULL AND home <> :home::text);
-UPDATE nodes SET dead_at = :now::bigint
+UPDATE nodes SET dead_at = :clock::bigint
 WHERE dead_at IS NULL AND incarnation <> :incarnation::text AND home = :home::text;
 
 -- name: node_insert
 INSERT INTO nodes (incarnation, name, home, started_at, expires_at, address, version, tzdata)
 VALUES (
-    :incarnation::text, :name::text, :home::text, :now::bigint, :now::bigint + :ttl_ms::bigint, :address::text,
+    :incarnation::text, :name::text, :home::text, :clock::bigint, :clock::bigint + :ttl_ms::bigint, :address::text,
     :version::text, :tzdata::text
 );
 
 -- A compare-and-set on the last beat that was seen to commit. The one after it may have committed unseen: the same
 -- statement again says the same.
 -- name: node_renew
-UPDATE nodes SET expires_at = :now::bigint + :ttl_ms::bigint, beat = :beat::bigint + 1
+UPDATE nodes SET expires_at = :clock::bigint + :ttl_ms::bigint, beat = :beat::bigint + 1
 WHERE incarnation = :incarnation::text AND beat IN (:beat::bigint, :beat::bigint + 1) AND dead_at IS NULL;
 
 -- name: node_leave
 UPDATE nodes SET leaving = true WHERE incarnation = :incarnation::text;
 
 -- name: node_end
-UPDATE nodes SET dead_at = :now::bigint WHERE incarnation = :incarnation::text AND dead_at IS NULL;
+UPDATE nodes SET dead_at = :clock::bigint WHERE incarnation = :incarnation::text AND dead_at IS NULL;
 
 -- name: nodes_forget
 DELETE FROM nodes WHERE (dead_at < :before::bigint OR expires_at < :before::bigint)
     AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.state = 4 AND t.incarnation = nodes.incarnation)
-    AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation);
+    AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation)
+    AND NOT EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = nodes.name);
 
--- Those that live, and those that still stand in a lease.
+-- Those that live, those that still stand in a lease, and the last start of each that is drained.
 -- name: nodes_read
 SELECT json_agg(json_build_object(
     'incarnation', n.incarnation, 'name', n.name, 'expires_at', coalesce(n.expires_at, 4611686018427387904),
@@ -42,11 +47,15 @@ SELECT json_agg(json_build_object(
     'dead_at', n.dead_at, 'leaving', n.leaving
 ))
 FROM nodes AS n
-WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now::bigint))
-    OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation);
+WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :clock::bigint))
+    OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation)
+    OR n.incarnation IN (
+        SELECT DISTINCT ON (name) incarnation FROM nodes WHERE name IN (SELECT name FROM drained_nodes)
+        ORDER BY name, started_at DESC
+    );
 
 -- name: node_drain
-INSERT INTO drained_nodes (name, since) VALUES (:name::text, :now::bigint) ON CONFLICT (name) DO NOTHING;
+INSERT INTO drained_nodes (name, since) VALUES (:name::text, :clock::bigint) ON CONFLICT (name) DO NOTHING;
 
 -- name: node_undrain
 DELETE FROM drained_nodes WHERE name = :name::text;
@@ -56,7 +65,7 @@ DELETE FROM drained_nodes WHERE name = :name::text;
 -- name: leases_acquire
 WITH living AS MATERIALIZED (
     SELECT incarnation, leaving FROM nodes
-    WHERE dead_at IS NULL AND (expires_at IS NULL OR expires_at > :now::bigint)
+    WHERE dead_at IS NULL AND (expires_at IS NULL OR expires_at > :clock::bigint)
 ), free AS MATERIALIZED (
     SELECT partition_id FROM leases
     WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
@@ -71,7 +80,7 @@ UPDATE leases SET
 FROM free WHERE leases.partition_id = free.partition_id;
 
 -- name: leases_release
-UPDATE leases SET incarnation = NULL, free_since = :now::bigint
+UPDATE leases SET incarnation = NULL, free_since = :clock::bigint
 WHERE incarnation = :incarnation::text AND (
     :partitions::text IS NULL
     OR partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
@@ -86,6 +95,11 @@ WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:par
 UPDATE leases SET wanted_by = NULL
 WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
     AND wanted_by = :incarnation::text;
+
+-- Ours, or that of one who has let it pass. The row is held until the commit.
+-- name: singleton_take
+UPDATE singletons SET incarnation = :incarnation::text, expires_at = :clock::bigint + :held_ms::bigint
+WHERE name = :name::text AND (incarnation = :incarnation::text OR expires_at <= :clock::bigint);
 
 -- name: leases_read
 SELECT json_agg(

@@ -1,4 +1,7 @@
--- What clients see of tasks: the slim row, its details, its payload and its last attempt, joined.
+-- What clients see of tasks: the slim row, its details, its payload and its last attempt, joined; in the hot tables or
+-- in history. A task ends no sooner than its id was made, and what has not moved ends last of all: so the days that
+-- can hold a row are few, and known before any of them is looked into. `OFFSET 0` keeps a look-up what it is: one by
+-- its key for each row before it, whatever the statistics of a day that has only begun make the planner believe.
 
 -- A body that is not wanted is cut out by name, so that the rest stays as it was written.
 -- name: task_views
@@ -30,12 +33,34 @@ SELECT json_agg(json_build_object(
     ) END
 ))
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
-JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
-JOIN payloads AS p
-    ON p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
-    AND p.version = t.payload_version
-WHERE t.tenant = :tenant::text;
+CROSS JOIN LATERAL (
+    SELECT * FROM all_tasks
+    WHERE partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
+        AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+        AND tenant = :tenant::text
+    OFFSET 0
+) AS t
+CROSS JOIN LATERAL (
+    SELECT * FROM all_details
+    WHERE partition_id = t.partition_id AND id = t.id AND ended_at = t.ended_at
+    OFFSET 0
+) AS d
+CROSS JOIN LATERAL (
+    SELECT payload FROM all_payloads
+    WHERE partition_id = partition_of(coalesce(t.template_id, t.id)) AND task_id = coalesce(t.template_id, t.id)
+        AND version = t.payload_version
+        AND ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
+    OFFSET 0
+) AS p;
+
+-- fragment: where_it_may_be
+        -- Who asks for unfinished ones alone needs no history.
+        AND d.ended_at >= CASE
+            WHEN :states::text IS NULL OR EXISTS (
+                SELECT 1 FROM json_array_elements_text(:states::text::json) WHERE value::smallint >= 10
+            ) THEN (SELECT gone_before FROM history WHERE only_one)
+            ELSE 9223372036854775807
+        END
 
 -- fragment: task_filter
         AND (
@@ -59,15 +84,17 @@ WHERE t.tenant = :tenant::text;
             OR strpos(lower(coalesce(d.name, '')), lower(:text::text COLLATE "C")) > 0
             OR strpos(lower(coalesce(d.key, '')), lower(:text::text COLLATE "C")) > 0
             OR EXISTS (
-                SELECT 1 FROM payloads AS p
+                SELECT 1 FROM all_payloads AS p
                 WHERE p.partition_id = partition_of(coalesce(t.template_id, t.id))
                     AND p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+                    AND p.ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
                     AND strpos(
                         lower((p.payload::json->'target'->'url')#>>'{}' COLLATE "C"), lower(:text::text COLLATE "C")
                     ) > 0
             )
             OR EXISTS (
-                SELECT 1 FROM attempts AS a WHERE a.partition_id = t.partition_id AND a.task_id = t.id
+                SELECT 1 FROM all_attempts AS a
+                WHERE a.partition_id = t.partition_id AND a.task_id = t.id AND a.ended_at = t.ended_at
                     AND strpos(
                         lower(coalesce(a.error_detail, '') || ' ' || coalesce(a.error_code, '')),
                         lower(:text::text COLLATE "C")
@@ -77,25 +104,46 @@ WHERE t.tenant = :tenant::text;
 
 -- name: task_ids_newest_first
 SELECT json_agg(hex_of(id) ORDER BY id DESC) FROM (
-    SELECT d.id FROM task_details AS d JOIN tasks AS t ON t.partition_id = partition_of(d.id) AND t.id = d.id
+    SELECT d.id FROM all_details AS d
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM all_tasks AS t
+        WHERE t.partition_id = partition_of(d.id) AND t.id = d.id AND t.ended_at = d.ended_at
+        -- include: task_filter
+        OFFSET 0
+    ) AS matching
     WHERE d.tenant = :tenant::text AND d.id < edge_of(:beyond::text)
-    -- include: task_filter
+    -- include: where_it_may_be
     ORDER BY d.id DESC LIMIT :limit::bigint
 ) AS page;
 
 -- name: task_ids_oldest_first
 SELECT json_agg(hex_of(id) ORDER BY id) FROM (
-    SELECT d.id FROM task_details AS d JOIN tasks AS t ON t.partition_id = partition_of(d.id) AND t.id = d.id
-    WHERE d.tenant = :tenant::text AND d.id > edge_of(:beyond::text)
-    -- include: task_filter
+    SELECT d.id FROM all_details AS d
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM all_tasks AS t
+        WHERE t.partition_id = partition_of(d.id) AND t.id = d.id AND t.ended_at = d.ended_at
+        -- include: task_filter
+        OFFSET 0
+    ) AS matching
+    WHERE d.tenant = :tenant::text AND d.id > edge_of(:beyond::text) AND d.ended_at >= id_at(edge_of(:beyond::text))
+    -- include: where_it_may_be
     ORDER BY d.id LIMIT :limit::bigint
 ) AS page;
 
 -- name: task_ids_matching
 SELECT json_agg(hex_of(d.id) ORDER BY d.id DESC)
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN task_details AS d ON d.partition_id = partition_of(wanted.id::uuid) AND d.id = wanted.id::uuid
-JOIN tasks AS t ON t.partition_id = d.partition_id AND t.id = d.id
-WHERE d.tenant = :tenant::text
+CROSS JOIN LATERAL (
+    SELECT * FROM all_details AS d
+    WHERE d.partition_id = partition_of(wanted.id::uuid) AND d.id = wanted.id::uuid
+        AND d.ended_at >= id_at(wanted.id::uuid) AND d.tenant = :tenant::text
+    -- include: where_it_may_be
+    OFFSET 0
+) AS d
+CROSS JOIN LATERAL (
+    SELECT 1 FROM all_tasks AS t
+    WHERE t.partition_id = d.partition_id AND t.id = d.id AND t.ended_at = d.ended_at
     -- include: task_filter
+    OFFSET 0
+) AS matching
 ;

@@ -206,7 +206,8 @@ WHERE partition_id = partition_of(:id::text::uuid) AND task_id = :id::text::uuid
 DELETE FROM payloads WHERE (partition_id, task_id, version) IN (
     SELECT p.partition_id, p.task_id, p.version FROM payloads AS p
     WHERE p.template = 2 AND NOT EXISTS (
-        SELECT 1 FROM tasks AS t WHERE t.template_id = p.task_id AND t.payload_version = p.version
+        SELECT 1 FROM all_tasks AS t
+        WHERE t.template_id = p.task_id AND t.payload_version = p.version AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
     )
     LIMIT :limit::bigint
 );
@@ -260,13 +261,20 @@ FROM (
         AND (:from_at::bigint IS NULL OR coalesce(until_at, nominal_at) >= :from_at::bigint)
         AND (:to_at::bigint IS NULL OR nominal_at < :to_at::bigint)
     ORDER BY nominal_at DESC LIMIT :limit::bigint
-) AS f LEFT JOIN tasks AS t ON t.partition_id = partition_of(f.task_id) AND t.id = f.task_id;
+) AS f LEFT JOIN LATERAL (
+    SELECT * FROM all_tasks
+    WHERE partition_id = partition_of(f.task_id) AND id = f.task_id
+        AND ended_at >= id_at(f.task_id) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+    OFFSET 0
+) AS t ON true;
 
 -- name: ledger_purge
 DELETE FROM fires WHERE (partition_id, schedule_id, nominal_at) IN (
     SELECT f.partition_id, f.schedule_id, f.nominal_at FROM fires AS f
     WHERE f.decided_at <= :before::bigint AND NOT EXISTS (
-        SELECT 1 FROM tasks AS t WHERE t.partition_id = partition_of(f.task_id) AND t.id = f.task_id
+        SELECT 1 FROM all_tasks AS t
+        WHERE t.partition_id = partition_of(f.task_id) AND t.id = f.task_id
+            AND t.ended_at >= id_at(f.task_id) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
     )
     ORDER BY f.decided_at LIMIT :limit::bigint
 );

@@ -4,6 +4,11 @@
 INSERT INTO secrets (id, tenant, kind, sealed, created_at)
 VALUES (:id::text, :tenant::text, :kind::text, :sealed::text, :now::bigint);
 
+-- name: secret_insert_once
+INSERT INTO secrets (id, tenant, kind, sealed, created_at)
+VALUES (:id::text, :tenant::text, :kind::text, :sealed::text, :now::bigint)
+ON CONFLICT (id) DO NOTHING;
+
 -- `retired_at` may lie ahead: until then the secret signs.
 -- name: secrets_read
 SELECT json_agg(json_build_object(

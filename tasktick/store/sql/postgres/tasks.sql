@@ -1,6 +1,13 @@
 -- Tasks: the slim state row, its details, its payloads.
 -- Every row parameter is a JSON array of objects, every result one JSON array in one cell.
 
+-- The columns of a task's row, in their order.
+-- fragment: columns
+    partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
+    updated_at, at_most_once, keyed, expires_at, attempt, series, series_base, uncounted, interruptions, fence,
+    claim_id, claimed_from, node, epoch, incarnation, lease_until, cancel_requested, payload_version, version,
+    picked_at, started_at, completed_at, sla_met, reason, template_id, decide_by, after_id
+
 -- name: task_insert
 INSERT INTO tasks (
     partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
@@ -33,7 +40,13 @@ INSERT INTO payloads (partition_id, task_id, version, payload)
 SELECT partition_of(task_id), task_id, version, payload
 FROM json_to_recordset(:rows::text::json) AS given (task_id uuid, version integer, payload text);
 
+-- History is looked into for those alone that are not in the hot table.
 -- name: task_states
+WITH wanted AS MATERIALIZED (
+    SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)
+), hot AS MATERIALIZED (
+    SELECT t.* FROM wanted JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id
+)
 SELECT json_agg(json_build_object(
     'id', hex_of(t.id), 'tenant', t.tenant, 'state', t.state, 'queue', t.queue, 'host', t.host,
     'priority', t.priority, 'run_at', t.run_at, 'due_at', t.due_at, 'wake_at', t.wake_at,
@@ -47,8 +60,19 @@ SELECT json_agg(json_build_object(
     'started_at', t.started_at, 'completed_at', t.completed_at, 'sla_met', t.sla_met, 'reason', t.reason,
     'template_id', hex_of(t.template_id), 'decide_by', t.decide_by, 'after_id', hex_of(t.after_id)
 ) ORDER BY t.id)
-FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
-JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id;
+FROM (
+    SELECT * FROM hot
+    UNION ALL
+    SELECT past.* FROM wanted
+    CROSS JOIN LATERAL (
+        SELECT
+            -- include: columns
+        FROM finished_tasks
+        WHERE partition_id = partition_of(wanted.id) AND id = wanted.id
+            AND ended_at >= id_at(wanted.id) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+    ) AS past
+    WHERE wanted.id NOT IN (SELECT hot.id FROM hot)
+) AS t;
 
 -- The rows are locked by task_change_stale.
 -- name: task_change
@@ -75,6 +99,70 @@ FROM json_to_recordset(:rows::text::json) AS given (
 )
 WHERE tasks.partition_id = partition_of(given.id) AND tasks.id = given.id
     AND tasks.version = given.version AND tasks.state + 0 = given.from_state;
+
+-- Finished tasks that are wanted back in the hot tables. Who is just being moved is waited for; a day's row keeps the
+-- day from being dropped meanwhile. What is in the hot tables is locked, and stays.
+-- name: task_take_back
+SELECT 1 FROM tasks
+WHERE (partition_id, id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+SELECT 1 FROM history_days
+WHERE NOT gone AND from_at IN (
+    SELECT t.ended_at - t.ended_at % 86400000 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+    JOIN finished_tasks AS t
+        ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+        AND t.ended_at >= id_at(wanted.id::uuid) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
+)
+ORDER BY from_at
+FOR SHARE;
+WITH wanted AS MATERIALIZED (
+    SELECT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1
+), gone AS (
+    DELETE FROM finished_tasks USING wanted
+    WHERE finished_tasks.partition_id = partition_of(wanted.id) AND finished_tasks.id = wanted.id
+        AND finished_tasks.ended_at >= id_at(wanted.id)
+        AND finished_tasks.ended_at >= (SELECT gone_before FROM history WHERE only_one)
+    RETURNING finished_tasks.*
+), attempts_gone AS (
+    DELETE FROM finished_attempts USING gone
+    WHERE finished_attempts.partition_id = gone.partition_id AND finished_attempts.task_id = gone.id
+        AND finished_attempts.ended_at = gone.ended_at
+    RETURNING finished_attempts.*
+), details AS (
+    INSERT INTO task_details (
+        partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
+        step
+    )
+    SELECT
+        partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
+        step
+    FROM gone
+), sent AS (
+    INSERT INTO payloads (partition_id, task_id, version, payload)
+    SELECT partition_id, id, payload_version, payload FROM gone WHERE payload IS NOT NULL
+), tried AS (
+    INSERT INTO attempts (
+        partition_id, task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, epoch, status,
+        error_class, error_code, error_detail, response_headers, response_body, response_encoding, truncated
+    )
+    SELECT
+        partition_id, task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, epoch, status,
+        error_class, error_code, error_detail, response_headers, response_body, response_encoding, truncated
+    FROM attempts_gone
+), counted AS (
+    INSERT INTO history_counts (from_at, tenant, state, tasks)
+    SELECT ended_at - ended_at % 86400000, tenant, state, -count(*) FROM gone GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+    ON CONFLICT (from_at, tenant, state) DO UPDATE SET tasks = history_counts.tasks + excluded.tasks
+)
+INSERT INTO tasks (
+    -- include: columns
+)
+SELECT
+    -- include: columns
+FROM gone;
 
 -- Which of these changes, by their place in the list, were made from a row that is no longer so. What is found holds
 -- until the commit: the rows are locked first, in order.
@@ -103,7 +191,9 @@ WHERE task_details.partition_id = partition_of(given.id) AND task_details.id = g
 
 -- name: task_by_key
 SELECT json_agg(hex_of(id)) FROM (
-    SELECT id FROM task_details WHERE tenant = :tenant::text AND key = :key::text ORDER BY id DESC LIMIT 1
+    SELECT id FROM all_details
+    WHERE tenant = :tenant::text AND key = :key::text AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+    ORDER BY id DESC LIMIT 1
 ) AS last;
 
 -- name: payload_latest

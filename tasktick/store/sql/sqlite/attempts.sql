@@ -26,3 +26,12 @@ JOIN attempts AS a ON a.task_id = wanted.value
 
 -- name: attempts_count
 SELECT json_group_array(n) FROM (SELECT count(*) AS n FROM attempts WHERE task_id = :task_id);
+
+-- name: attempts_of_tasks
+SELECT json_group_array(json_object(
+    'response_body', response_body,
+    -- include: attempt
+))
+FROM (
+    SELECT * FROM attempts WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY task_id, attempt
+);

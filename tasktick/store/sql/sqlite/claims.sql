@@ -25,6 +25,9 @@ FROM jsonb_each(:rows) AS row
 JOIN leases AS lease
     ON lease.partition_id = row.value->>1 AND lease.epoch = row.value->>2 AND lease.incarnation = :incarnation
 WHERE tasks.id = row.value->>0
+    AND EXISTS (
+        SELECT 1 FROM nodes AS n WHERE n.incarnation = :incarnation AND n.beat >= :beat AND n.dead_at IS NULL
+    )
     AND tasks.state IN (2, 5)
     AND (tasks.wake_at <= :now + :early_ms OR tasks.wake_at = row.value->>3)
     AND (tasks.expires_at IS NULL OR tasks.expires_at > :now)

@@ -88,6 +88,12 @@ SELECT json_group_array(json_object(
 ))
 FROM dead_letters AS l WHERE l.tenant = :tenant AND l.id IN (SELECT value FROM json_each(:ids));
 
+-- name: dead_letters_of_tasks
+SELECT json_group_array(json_object(
+    -- include: dead_letter
+))
+FROM (SELECT * FROM dead_letters WHERE task_id IN (SELECT value FROM json_each(:ids)) ORDER BY id) AS l;
+
 -- name: dead_letter_resolve
 UPDATE dead_letters SET resolution = :resolution, resolved_at = :now
 WHERE id IN (SELECT value FROM json_each(:ids)) AND resolution IS NULL;

@@ -1,9 +1,17 @@
 -- Nodes and leases: who is running, and who owns which partition under which term.
 -- A node's term ends at `expires_at`; one without an end holds the lock on the store, and lives as long as it does.
 
--- Opening a SQLite store takes the lock on its folder: every other incarnation in it is proven dead.
+-- name: clock_read
+SELECT json_array(:now);
+
+-- A file has one history.
+-- name: history_read
+SELECT json_array('');
+
+-- Opening a SQLite store takes the lock on its file: every other incarnation that had the file is proven dead. Of those
+-- that it remembers from elsewhere, where it was before it moved, the end of their leases is waited for.
 -- name: nodes_prove_dead
-UPDATE nodes SET dead_at = :now WHERE dead_at IS NULL AND incarnation <> :incarnation;
+UPDATE nodes SET dead_at = :now WHERE dead_at IS NULL AND incarnation <> :incarnation AND home = '';
 
 -- name: node_insert
 INSERT INTO nodes (incarnation, name, started_at, expires_at, address, version, tzdata)
@@ -24,9 +32,10 @@ UPDATE nodes SET dead_at = :now WHERE incarnation = :incarnation AND dead_at IS 
 -- name: nodes_forget
 DELETE FROM nodes WHERE (dead_at < :before OR expires_at < :before)
     AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.state = 4 AND t.incarnation = nodes.incarnation)
-    AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation);
+    AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = nodes.incarnation)
+    AND NOT EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = nodes.name);
 
--- Those that live, and those that still stand in a lease.
+-- Those that live, those that still stand in a lease, and the last start of each that is drained.
 -- name: nodes_read
 SELECT json_group_array(json_object(
     'incarnation', n.incarnation, 'name', n.name, 'expires_at', coalesce(n.expires_at, 4611686018427387904),
@@ -36,7 +45,13 @@ SELECT json_group_array(json_object(
 ))
 FROM nodes AS n
 WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now))
-    OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation);
+    OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation)
+    OR n.incarnation IN (
+        SELECT incarnation FROM (
+            SELECT incarnation, max(started_at) FROM nodes
+            WHERE name IN (SELECT name FROM drained_nodes) GROUP BY name
+        )
+    );
 
 -- name: node_drain
 INSERT INTO drained_nodes (name, since) VALUES (:name, :now) ON CONFLICT (name) DO NOTHING;
@@ -72,6 +87,11 @@ WHERE partition_id IN (SELECT value FROM json_each(:partitions));
 -- name: leases_withdraw
 UPDATE leases SET wanted_by = NULL
 WHERE partition_id IN (SELECT value FROM json_each(:partitions)) AND wanted_by = :incarnation;
+
+-- Ours, or that of one who has let it pass.
+-- name: singleton_take
+UPDATE singletons SET incarnation = :incarnation, expires_at = :now + :held_ms
+WHERE name = :name AND (incarnation = :incarnation OR expires_at <= :now);
 
 -- name: leases_read
 SELECT json_group_array(json_object(

@@ -3,6 +3,11 @@
 -- name: secret_insert
 INSERT INTO secrets (id, tenant, kind, sealed, created_at) VALUES (:id, :tenant, :kind, :sealed, :now);
 
+-- name: secret_insert_once
+INSERT INTO secrets (id, tenant, kind, sealed, created_at)
+VALUES (:id, :tenant, :kind, :sealed, :now)
+ON CONFLICT (id) DO NOTHING;
+
 -- `retired_at` may lie ahead: until then the secret signs.
 -- name: secrets_read
 SELECT json_group_array(json_object(

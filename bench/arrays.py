@@ -1,0 +1,206 @@
+"""How a hot batch travels best to a PostgreSQL: one JSON parameter, or an array for each column.
+
+The statements of a create (its state row), a claim and an end, as they are, beside the same with `unnest`. Encoding
+what is sent is part of it. Each batch is undone by a statement that is not measured.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import uvloop
+
+from bench.figures import Figure, ratio
+from bench.limit_store import new_task
+from bench.tasks import NEXT_YEAR_MS, now_ms
+from tasktick.clock import StoreClock, SystemClock
+from tasktick.model.ids import IdMaker, partition_of
+from tasktick.service import Services
+from tasktick.store import leases
+from tasktick.store.leases import Start
+from tasktick.store.postgres import bound, dialect
+from tasktick.store.postgres_database import open_postgres
+from tasktick.store.postgres_links import PostgresAddress
+from tasktick.store.queries import Positional, positional
+from tasktick.store.tasks import CREATE, INSERTED, Create
+from tests.postgres import installed, own_cluster
+
+ROUNDS, REPEATS = 3, 40
+SIZES = (20, 500)
+WHO = "bench"
+INSERT_TYPES = dict.fromkeys(INSERTED, "bigint[]") | {
+    "id": "uuid[]", "tenant": "text[]", "state": "smallint[]", "queue": "text[]", "host": "text[]",
+    "priority": "integer[]", "max_attempts": "integer[]", "at_most_once": "boolean[]", "keyed": "boolean[]",
+    "reason": "text[]", "payload_version": "integer[]", "template_id": "uuid[]", "after_id": "uuid[]",
+}  # fmt: skip
+CLAIM = "unnest(:a::uuid[], :b::smallint[], :c::bigint[], :d::bigint[]) AS asked (id, partition_id, epoch, was_due)"
+END_COLUMNS = {
+    "id": "uuid[]", "fence": "bigint[]", "claim_id": "bigint[]", "state": "smallint[]", "now": "bigint[]",
+    "attempt": "integer[]", "due_at": "bigint[]", "new_fence": "bigint[]", "interruptions": "integer[]",
+    "uncounted": "integer[]", "started_at": "bigint[]", "sla_met": "boolean[]", "completed_at": "bigint[]",
+    "reason": "text[]",
+}  # fmt: skip
+UNDO_CLAIM = "UPDATE tasks SET state = 2, lease_until = NULL"
+UNDO_END = "UPDATE tasks SET state = 4"
+
+
+def _unnested(types: dict[str, str]) -> str:
+    arrays = ", ".join(f":{name}::{kind}" for name, kind in types.items())
+    return f"unnest({arrays}) AS given ({', '.join(types)})"
+
+
+def with_arrays(name: str) -> Positional:
+    """The statement with arrays in place of its JSON parameter; said once again by hand where it is read."""
+    one = _text(name)
+    match name:
+        case "task_insert":
+            changed = re.sub(r"json_to_recordset\(.*?\) AS given \(.*?\)\s*$", _unnested(INSERT_TYPES), one, flags=re.S)
+        case "task_claim":
+            changed = re.sub(r"SELECT \(row->>0\).*?AS given \(row\)", f"SELECT * FROM {CLAIM}", one, flags=re.S)
+        case _:
+            changed = re.sub(
+                r"SELECT\s+\(row->>0\).*?AS rows \(row\)", f"SELECT * FROM {_unnested(END_COLUMNS)}", one, flags=re.S
+            )
+    assert changed != one
+    return positional(changed)
+
+
+def _text(name: str) -> str:
+    """The statement with its parameters by name again."""
+    [statement] = dialect(":now")[name]
+    return re.sub(r"\$(\d+)", lambda found: f":{statement.names[int(found[1]) - 1]}", statement.text)
+
+
+class Bench:
+    """A connection, and batches of tasks on it."""
+
+    def __init__(self, raw: Any, tasks: list[Any]) -> None:
+        self._raw = raw
+        self._states = [one.state for one in tasks]
+        self._ids = [one.id for one in self._states]
+        self._uuids = [UUID(one) for one in self._ids]
+        self._partitions = [partition_of(one) for one in self._ids]
+        self._by_json = {name: dialect(":now")[name][0] for name in ("task_insert", "task_claim", "task_end")}
+        self._by_array = {name: with_arrays(name) for name in self._by_json}
+
+    async def _timed(self, values: Callable[[], dict[str, Any]], statement: Positional, *, arrays: bool) -> float:
+        began = time.perf_counter()
+        given = values()
+        said = [given[name] for name in statement.names] if arrays else bound(statement, given)
+        done = await self._raw.execute(statement.text, *said)
+        took = time.perf_counter() - began
+        if int(done.rpartition(" ")[2]) != len(self._ids):
+            raise RuntimeError(f"a batch of {len(self._ids)} came to {done}")
+        return took
+
+    def _claim(self) -> dict[str, Any]:
+        now = now_ms() + 2 * NEXT_YEAR_MS
+        return {"incarnation": WHO, "node": WHO, "claim_id": 1, "beat": 0, "now": now, "early_ms": 15,
+                "start_delay_ms": 2_000,
+                "margin_ms": 2_000}  # fmt: skip
+
+    async def insert(self, *, arrays: bool) -> float:
+        await self._raw.execute("DELETE FROM tasks")
+
+        def by_array() -> dict[str, Any]:
+            columns = {name: [getattr(one, name) for one in self._states] for name in INSERTED}
+            return columns | {
+                "id": [UUID(one.id) for one in self._states],
+                "state": [int(s.state) for s in self._states],
+            }
+
+        def by_json() -> dict[str, Any]:
+            rows = [{name: getattr(one, name) for name in INSERTED} | {"state": int(one.state)} for one in self._states]
+            return {"rows": rows}
+
+        return await self._run("task_insert", by_array, by_json, arrays=arrays)
+
+    async def claim(self, *, arrays: bool) -> float:
+        await self._raw.execute(UNDO_CLAIM)
+        size = len(self._ids)
+
+        def by_array() -> dict[str, Any]:
+            uuids = [UUID(one) for one in self._ids]
+            columns = {"a": uuids, "b": self._partitions, "c": [1] * size, "d": [None] * size}
+            return self._claim() | columns
+
+        def by_json() -> dict[str, Any]:
+            pairs = zip(self._ids, self._partitions, strict=True)
+            return self._claim() | {"rows": [[one, partition, 1, None] for one, partition in pairs]}
+
+        return await self._run("task_claim", by_array, by_json, arrays=arrays)
+
+    async def end(self, *, arrays: bool) -> float:
+        await self._raw.execute(UNDO_END)
+        fences = {row[0].hex: row[1] for row in await self._raw.fetch("SELECT id, fence FROM tasks")}
+        now = now_ms()
+        rows = [[one, fences[one], 1, 10, now, 1, None, None, 0, 0, now, True, now, None] for one in self._ids]
+
+        def by_array() -> dict[str, Any]:
+            columns = dict(zip(END_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+            return columns | {"id": [UUID(row[0]) for row in rows]}
+
+        return await self._run("task_end", by_array, lambda: {"rows": rows}, arrays=arrays)
+
+    async def _run(self, name: str, by_array: Callable[[], Any], by_json: Callable[[], Any], *, arrays: bool) -> float:
+        if arrays:
+            return await self._timed(by_array, self._by_array[name], arrays=True)
+        return await self._timed(by_json, self._by_json[name], arrays=False)
+
+
+async def _measure(url: str, folder: Path, repeats: int) -> dict[tuple[str, int, bool], float]:
+    """Microseconds a row: by statement, size, and whether by arrays; the median of the batches."""
+    clock = StoreClock(SystemClock())
+    spawn = Services(clock).spawn
+    database = await open_postgres(
+        PostgresAddress(url, WHO), folder, spawn=spawn, clock=clock, random=Random(1), ttl_ms=10_000
+    )
+    raw = await asyncpg.connect(url)
+    found: dict[tuple[str, int, bool], float] = {}
+    try:
+        await database.write(lambda tx: leases.start_node(tx, Start(WHO, WHO), now_ms()))
+        await database.write(lambda tx: leases.acquire(tx, WHO, now_ms()))
+        random = Random(7)
+        ids = IdMaker(random)
+        for size in SIZES:
+            await raw.execute("DELETE FROM tasks; DELETE FROM task_details; DELETE FROM payloads")
+            tasks = [new_task(ids, random, number) for number in range(size)]
+            await database.write_batch(CREATE, [Create(one) for one in tasks])
+            bench = Bench(raw, tasks)
+            for name in ("claim", "end", "insert"):
+                took: dict[bool, list[float]] = {True: [], False: []}
+                for number in range(2 * repeats):
+                    arrays = number % 2 == 0
+                    took[arrays].append(await getattr(bench, name)(arrays=arrays))
+                    if number % 10 == 9:
+                        await raw.execute("VACUUM tasks")
+                for arrays, times in took.items():
+                    found[name, size, arrays] = sorted(times)[len(times) // 2] / size * 1e6
+    finally:
+        await raw.close()
+        await database.close()
+    return found
+
+
+def measure(folder: Path, quick: bool = False) -> list[Figure]:
+    """The question, on the newest version."""
+    rounds, repeats = (1, REPEATS // 4) if quick else (ROUNDS, REPEATS)
+    found = []
+    with own_cluster(max(installed())) as server:
+        for number in range(rounds):
+            url = asyncio.run(server.new_database())
+            found.append(uvloop.run(_measure(url, folder / str(number), repeats)))
+    figures: list[Figure] = []
+    for name, size in ((name, size) for name in ("insert", "claim", "end") for size in SIZES):
+        json, arrays = (
+            Figure(f"{name} of {size}, a row, {how}", "µs", tuple(one[name, size, by] for one in found))
+            for how, by in (("one JSON parameter", False), ("arrays", True))
+        )
+        figures += [json, arrays, ratio(f"{name} of {size}, arrays to JSON", arrays, json)]
+    return figures

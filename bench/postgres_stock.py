@@ -1,0 +1,123 @@
+"""A PostgreSQL store for benches that look at its statements alone: one connection, and the rows that are wanted."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from random import Random
+from typing import Any, TypeVar
+
+import asyncpg
+import msgspec
+
+from bench.limit_store import new_task
+from bench.tasks import now_ms
+from tasktick.model.attempt import Answer, conclude
+from tasktick.model.ids import IdMaker
+from tasktick.model.task import Claimed, NewTask
+from tasktick.store import claims, leases, tasks
+from tasktick.store.postgres import BEGIN_NEAR, read_with, write_with
+from tasktick.store.postgres_history import DAY_MS, day_of
+from tasktick.store.postgres_migrate import migrate
+from tasktick.store.protocol import Operation
+from tasktick.store.tasks import Create
+
+T = TypeVar("T")
+NODE, INCARNATION = "bench", "incarnation-1"
+BATCH = 500
+SETTINGS = ("shared_buffers=512MB", "max_wal_size=16GB", "checkpoint_timeout=30min", "wal_compression=on")
+# Finished a minute ago and before, evenly over the days; ids as `model.ids` makes them.
+FINISHED = """
+INSERT INTO finished_tasks (
+    partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
+    updated_at, attempt, completed_at, created_at, name, sla_ms, payload, ended_at
+)
+SELECT
+    partition_of(id), id, 'default', 10, 'default', 'app.example:443', 5, at, at, at, 5, 30000, at, 1, at, at,
+    'bench', 30000, $3::text, at
+FROM (
+    SELECT
+        $1::bigint + n * 86400000 / $2::bigint AS at,
+        (
+            lpad(to_hex($1::bigint + n * 86400000 / $2::bigint), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0')
+            || '8' || lpad(to_hex((random() * 1e17)::bigint), 15, '0')
+        )::uuid AS id
+    FROM generate_series(0, $2::bigint - 1) AS n
+) AS made
+"""
+
+
+class Stock:
+    """A store, and a node that owns all of it."""
+
+    def __init__(self, raw: asyncpg.Connection) -> None:
+        self.raw = raw
+        self.random = Random(7)
+        self.ids = IdMaker(Random(8))
+        self.epochs: dict[int, int] = {}
+        self._marks = count(1)
+        self._claims = count(1)
+
+    async def start(self) -> None:
+        """Make the tables, and own them."""
+        await migrate(self.raw)
+        now = now_ms()
+        await self.write(lambda tx: leases.start_node(tx, leases.Start(INCARNATION, NODE), now))
+        self.epochs = await self.write(lambda tx: leases.acquire(tx, INCARNATION, now))
+
+    async def write(self, operation: Operation[T]) -> T:
+        """Run and commit, as the writer does."""
+        return await write_with(self.raw, operation, "bench", next(self._marks))
+
+    async def near(self, operation: Operation[T]) -> T:
+        """Read what is due, as the loader does."""
+        return await read_with(self.raw, operation, BEGIN_NEAR)
+
+    def new(self, number: int, due_in_ms: int) -> NewTask:
+        """A task that is due in so long."""
+        task = new_task(self.ids, self.random, number)
+        at = now_ms() + due_in_ms
+        state = msgspec.structs.replace(task.state, run_at=at, due_at=at, wake_at=at)
+        return msgspec.structs.replace(task, state=state)
+
+    async def create(self, number: int, due_in_ms: int = 0) -> None:
+        """So many tasks, in batches."""
+        for at in range(0, number, BATCH):
+            creates: list[Any] = [Create(self.new(n, due_in_ms)) for n in range(at, min(at + BATCH, number))]
+            await self.write(lambda tx, creates=creates: tasks.create_many(tx, creates))  # type: ignore[misc] # bound
+
+    async def claim(self, ids: Sequence[str]) -> list[Claimed]:
+        """Claim these."""
+        request = claims.ClaimRequest(NODE, INCARNATION, self.epochs, next(self._claims), now_ms(), 15, 2_000, 2_000)
+        return await self.write(lambda tx: claims.claim(tx, list(ids), request))
+
+    async def succeed(self, claimed: Sequence[Claimed]) -> None:
+        """End these well."""
+        if not claimed:
+            return
+        payload, at = self.new(0, 0).payload, now_ms()
+        ends = [conclude(one, payload, Answer(at, at, 200), NODE, self.random) for one in claimed]
+        await self.write(lambda tx: claims.end(tx, ends, self.ids))
+
+    async def fill_history(self, rows: int, days: int) -> None:
+        """So many finished tasks, over the days before today."""
+        today = day_of(now_ms())
+        payload = '{"target": {"url": "https://app.example/hook", "body": "' + "x" * 120 + '"}, "retry": {}}'
+        await self.raw.execute("SET synchronous_commit = off")
+        for day in range(days):
+            first = today - (day + 1) * DAY_MS
+            await self.raw.execute("SELECT make_history_day($1)", first)
+            await self.raw.execute(FINISHED, first, rows // days, payload)
+        await self.raw.execute("SET synchronous_commit = on")
+        await self.raw.execute("VACUUM ANALYZE")
+
+
+@asynccontextmanager
+async def stock(url: str) -> AsyncIterator[Stock]:
+    """A store of its own in an empty database."""
+    raw = await asyncpg.connect(url, statement_cache_size=512, max_cacheable_statement_size=0)
+    try:
+        made = Stock(raw)
+        await made.start()
+        yield made
+    finally:
+        await raw.close()

@@ -1,0 +1,209 @@
+"""What a move carries: every table, by the key in whose order it is walked, and the statements for it.
+
+A statement here is put together from names, unlike everywhere else: it is the same for every table, and the columns
+are read from the database itself, so that no column and no table is forgotten (a test compares with the schema).
+Nothing that a user has said becomes part of a statement.
+
+A row is a tuple of its logical values, equal in both dialects: an id is 32 hex characters, a flag is 0 or 1.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tasktick.model.partition import ALL_PARTITIONS
+
+Row = tuple[Any, ...]
+
+PARTITION = "partition_id"
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A logical table. `by_id`: the PostgreSQL keys of it lead with the partition that the first key carries."""
+
+    name: str
+    keys: tuple[str, ...]
+    by_id: bool = False
+    wide: bool = False
+    """Whether a row may be large, so that a number of rows says little of their size."""
+    only: tuple[str, ...] = ()
+    """What of it is carried, where not all of it is."""
+    added: Mapping[str, int] = {}
+    """Columns that PostgreSQL alone has, and what they are for a row that was carried there."""
+    summed: str = ""
+    """PostgreSQL has several rows for one: their sum is what counts."""
+
+
+# In the order in which they are carried. What is not in here is in NOT_CARRIED.
+TABLES = (
+    Table("tenants", ("name",)),
+    Table("keys", ("id",)),
+    Table("secrets", ("id",)),
+    Table("drained_nodes", ("name",)),
+    Table("nodes", ("incarnation",)),
+    # Who owned a partition owns it no more; its epoch goes on.
+    Table("leases", (PARTITION,), only=(PARTITION, "epoch")),
+    Table("schedules", ("id",), by_id=True, wide=True),
+    Table("tasks", ("id",), by_id=True),
+    Table("task_details", ("id",), by_id=True, wide=True),
+    Table("payloads", ("task_id", "version"), by_id=True, wide=True),
+    Table("attempts", ("task_id", "attempt"), by_id=True, wide=True),
+    Table("dead_letters", ("id",), by_id=True),
+    Table("fires", ("schedule_id", "nominal_at"), by_id=True),
+    Table("names", ("tenant", "kind", "name"), wide=True),
+    Table("counts", ("tenant", "state"), added={"slot": 0}, summed="tasks"),
+    Table("events", ("sequence",), wide=True),
+)
+NOT_CARRIED = {
+    "schema_history": "each store tells its own",
+    "schema_steps": "each store tells its own",
+    "whereabouts": "it is about this very store",
+    "marks": "of connections that are gone",
+    "event_head": "it follows from the last event",
+    "history": "what has gone is not read",
+    "history_days": "made as they are needed",
+    "history_counts": "of rows that finish there",
+}
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """Where else rows of a table live once their task has finished, and what its columns are called there."""
+
+    name: str
+    called: Mapping[str, str] = {}
+    where: str = "true"
+
+
+# On PostgreSQL the daemon moves what has finished into tables by the day; on SQLite it stays. A move reads both places
+# as one, and carries all into the table itself: the daemon moves it on.
+FINISHED = {
+    "tasks": Finished("finished_tasks"),
+    "task_details": Finished("finished_tasks"),
+    "payloads": Finished(
+        "finished_tasks",
+        {"task_id": "id", "version": "payload_version", "template": "0::smallint"},
+        "payload IS NOT NULL",
+    ),
+    "attempts": Finished("finished_attempts"),
+}
+# What has ended before this is gone, though its rows may still be there.
+_NOT_GONE = "ended_at >= (SELECT gone_before FROM history)"
+# What is emptied of a PostgreSQL beside the tables themselves.
+EMPTIED = ("finished_tasks", "finished_attempts", "history_counts")
+
+
+class Statements(msgspec.Struct, frozen=True):
+    """The statements for a table. Ranges are (after, upto]; their bounds come first among the parameters."""
+
+    count: str
+    keys_after: str
+    """The keys from there on, with the size of their rows; the last parameter is how many (of each partition)."""
+    after: str
+    """The rows beyond a bound, in order; the last parameter is how many."""
+    between: str
+    remove_after: str
+    remove_between: str
+    insert: str
+
+
+def sqlite_statements(table: Table, columns: Sequence[str]) -> Statements:
+    """For a SQLite file."""
+    keys = ", ".join(table.keys)
+    marks = ", ".join("?" * len(table.keys))
+    listed, values = ", ".join(columns), ", ".join("?" * len(columns))
+    after, between = f"({keys}) > ({marks})", f"({keys}) > ({marks}) AND ({keys}) <= ({marks})"
+    from_ = f"SELECT {listed} FROM {table.name} WHERE"
+    remove = f"DELETE FROM {table.name} WHERE"
+    return Statements(
+        count=f"SELECT count(*) FROM {table.name}",
+        keys_after="",
+        after=f"{from_} {after} ORDER BY {keys} LIMIT ?",
+        between=f"{from_} {between} ORDER BY {keys} LIMIT ?",
+        remove_after=f"{remove} {after}",
+        remove_between=f"{remove} {between}",
+        insert=f"INSERT INTO {table.name} ({listed}) VALUES ({values})",
+    )
+
+
+def postgres_statements(table: Table, columns: Sequence[str], types: Mapping[str, str]) -> Statements:
+    """For a PostgreSQL. What leads its keys with the partition is walked in all of them at once, by index."""
+    keys, count = ", ".join(table.keys), len(table.keys)
+    casts = [_cast(types[key]) for key in table.keys]
+    low = ", ".join(f"${n}{cast}" for n, cast in enumerate(casts, 1))
+    high = ", ".join(f"${n}{cast}" for n, cast in enumerate(casts, count + 1))
+    after, between = f"({keys}) > ({low})", f"({keys}) > ({low}) AND ({keys}) <= ({high})"
+    listed = ", ".join(_logical(column, types[column]) for column in columns)
+    keyed = ", ".join(_logical(key, types[key]) for key in table.keys)
+    texts = [column for column in columns if types[column] == "text"]
+    size = " + ".join(f"coalesce(octet_length({one}), 0)" for one in texts) if table.wide and texts else "0"
+
+    def select(what: str, where: str, last: int, inside: str = "") -> str:
+        return f"SELECT {what} FROM {_source(table, columns, where, inside)} ORDER BY {keys} LIMIT ${last}"
+
+    def remove(where: str) -> str:
+        where = (
+            f"{PARTITION} = ANY(ARRAY(SELECT generate_series(0, {_LAST})::smallint)) AND {where}"
+            if table.by_id
+            else where
+        )
+        return f"DELETE FROM {table.name} WHERE {where}"
+
+    return Statements(
+        count=f"SELECT count(*) FROM {_source(table, columns, 'true', '')}",
+        keys_after=select(f"{keyed}, {size} AS size", after, count + 2, f"ORDER BY {keys} LIMIT ${count + 1}"),
+        after=select(listed, after, count + 1),
+        between=select(listed, between, 2 * count + 1),
+        remove_after=remove(after),
+        remove_between=remove(between),
+        insert="",
+    )
+
+
+_LAST = len(ALL_PARTITIONS) - 1
+
+
+def _source(table: Table, columns: Sequence[str], where: str, inside: str) -> str:
+    """The rows of all parts; of each partition, where that leads the key."""
+    if table.summed:
+        group = ", ".join(table.keys)
+        summed = f"SELECT {group}, sum({table.summed})::bigint AS {table.summed} FROM {table.name} GROUP BY {group}"
+        return f"(SELECT * FROM ({summed}) AS summed WHERE {where} {inside}) AS found"
+    listed = ", ".join(columns)
+    if not table.by_id:
+        return f"(SELECT {listed} FROM {table.name} WHERE {where} {inside}) AS found"
+    whole = f"SELECT {PARTITION}, {listed} FROM {table.name}"
+    if (also := FINISHED.get(table.name)) is not None:
+        called = ", ".join(f"{also.called.get(column, column)} AS {column}" for column in columns)
+        whole += f" UNION ALL SELECT {PARTITION}, {called} FROM {also.name} WHERE {also.where} AND {_NOT_GONE}"
+    each = (
+        f"SELECT {listed} FROM ({whole}) AS whole WHERE {PARTITION} = partitions.number::smallint AND {where} {inside}"
+    )
+    return f"generate_series(0, {_LAST}) AS partitions (number) CROSS JOIN LATERAL ({each}) AS found"
+
+
+def _cast(kind: str) -> str:
+    return {"uuid": "::text::uuid", "text": "::text"}.get(kind, "::bigint")
+
+
+def _logical(column: str, kind: str) -> str:
+    match kind:
+        case "uuid":
+            return f"hex_of({column})"
+        case "boolean":
+            return f"{column}::integer"
+        case _:
+            return column
+
+
+def lowest(table: Table, types: Mapping[str, str]) -> Row:
+    """A key before all others."""
+    return tuple(_LOWEST_ID if types[key] == "uuid" else "" if _is_text(types[key]) else _LOWEST for key in table.keys)
+
+
+_LOWEST_ID = "0" * 32
+_LOWEST = -(1 << 62)
+
+
+def _is_text(kind: str) -> bool:
+    return kind.lower() == "text"

@@ -1,0 +1,2 @@
+-- loses: events: SELECT count(*) FROM events
+DROP TABLE events;

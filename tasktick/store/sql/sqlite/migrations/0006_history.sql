@@ -1,0 +1,3 @@
+-- min_reader: 3
+-- Nothing: on SQLite finished tasks stay in their tables until retention removes them. A file has no partitions that
+-- could be dropped whole, and one index by state keeps the waiting ones apart. PostgreSQL has history tables here.

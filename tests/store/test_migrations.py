@@ -1,0 +1,188 @@
+"""Every migration has its way back: up, filled, down to each version, up again, and all that must hold does."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tasktick.errors import StoreError
+from tasktick.model.state import State
+from tasktick.store import check, counts, listing, postgres_check, postgres_migrate, tenants
+from tasktick.store.listing import TaskFilter
+from tasktick.store.migrate import Migration, available
+from tasktick.store.opening import Place
+from tasktick.store.postgres_links import PostgresAddress, connect_patiently
+from tasktick.store.protocol import Database
+from tasktick.store.stopped import _file_turn
+from tests import postgres
+from tests.store.calendar import Calendar
+from tests.store.drivers import EVER, opened, sqlite
+from tests.store.world import TENANT, World
+
+NEWEST = available()[-1].version
+STORES = ["sqlite", *(pytest.param(version, marks=pytest.mark.postgres) for version in sorted(postgres.installed()))]
+
+
+class Store:
+    """A store at rest: opened to be filled and read, turned and checked in between."""
+
+    def __init__(self, place: Place, folder: Path) -> None:
+        self.place = place
+        self._folder = folder
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Database]:
+        if isinstance(self.place, Path):
+            async with sqlite(self._folder) as database:
+                yield database
+        else:
+            async with opened(self.place, self._folder) as database:
+                yield database
+                # What has finished is in history when the way back begins.
+                while await database.history.move(EVER):
+                    pass
+
+    async def turn(self, to: int, *, lose_data: bool = True) -> list[Migration]:
+        if isinstance(self.place, Path):
+            return _file_turn(self.place, to, lose_data=lose_data).steps
+        if await postgres_check.version(self.place) <= to:
+            return await postgres_check.steps(self.place, only_check=False, to=to)
+        return await postgres_check.back(self.place, to, lose_data=lose_data)
+
+    async def faults(self) -> list[check.Check]:
+        report = check.check(self.place) if isinstance(self.place, Path) else await postgres_check.check(self.place)
+        return [one for one in report.checks if not one.ok]
+
+
+@pytest.fixture(params=STORES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    if request.param == "sqlite":
+        yield Store(tmp_path / "tasktick.db", tmp_path)
+        return
+    async with postgres.cluster(request.param).new_schema() as url:
+        yield Store(PostgresAddress(url, "tests"), tmp_path)
+
+
+async def fill(database: Database) -> list[str]:
+    """Something of everything; the tasks that every version can hold."""
+    world = World(database)
+    await world.start()
+    ended = [await world.claimed(key=f"k-{n}") for n in range(3)]
+    await world.finish(ended[0])
+    await world.finish(ended[1], 404)
+    waiting = await world.create(key="waiting")
+    calendar = Calendar(world)
+    name = await calendar.create()
+    fire = await calendar.run_ahead(name)
+    await world.finish(fire)
+    await world.database.write(lambda tx: tenants.put(tx, "acme", max_pending=5, create_rate="5/s", now=world.now))
+    return [one.id for one in ended] + [waiting, fire.id]
+
+
+async def there(database: Database) -> list[str]:
+    return await database.read(lambda tx: listing.ids_page(tx, TENANT, TaskFilter(), beyond=None, limit=100))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", range(NEWEST + 1))
+async def test_down_and_up_again(store: Store, to: int) -> None:
+    async with store.open() as database:
+        kept = await fill(database)
+    assert await store.faults() == []
+    undone = await store.turn(to)
+    assert [one.version for one in undone] == list(range(NEWEST, to, -1))
+    assert [one.version for one in await store.turn(NEWEST)] == list(range(to + 1, NEWEST + 1))
+    assert await store.faults() == []
+    async with store.open() as database:
+        found = await there(database)
+        assert set(found) >= set(kept) if to else found == []
+        kept_counts = {one.state: one.tasks for one in await database.read(lambda tx: counts.read(tx, TENANT))}
+        assert sum(kept_counts.values()) == len(found)
+        # It is a store like any other.
+        world = World(database, seed=99)
+        await world.start("incarnation-2")
+        assert await world.finish(await world.claimed()) is State.SUCCEEDED
+    assert await store.faults() == []
+
+
+@pytest.mark.slow
+async def test_what_would_be_lost_is_named_and_nothing_is_done(store: Store) -> None:
+    async with store.open() as database:
+        await fill(database)
+    assert [one.version for one in await store.turn(NEWEST - 1, lose_data=False)] == [NEWEST]
+    await store.turn(NEWEST)
+    with pytest.raises(StoreError, match=r"to version 2 would lose .*1 schedules.*--lose-data"):
+        await store.turn(2, lose_data=False)
+    assert await store.turn(NEWEST) == []
+    assert await store.faults() == []
+
+
+@pytest.mark.slow
+async def test_a_way_back_that_was_cut_off_goes_on(store: Store) -> None:
+    async with store.open() as database:
+        kept = await fill(database)
+    if isinstance(store.place, Path):
+        pytest.skip("a file goes back in one transaction")
+    raw = await connect_patiently(store.place)
+    try:
+        await raw.execute("BEGIN; LOCK TABLE schema_steps IN SHARE MODE")
+        other = await connect_patiently(store.place)
+        await other.execute("SET lock_timeout = '300ms'")
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await postgres_migrate.migrate_back(other, 5, lose_data=False)
+        await other.close()
+    finally:
+        await raw.close()
+    assert [one.version for one in await store.turn(5, lose_data=False)] == [6]
+    await store.turn(NEWEST)
+    async with store.open() as database:
+        assert set(await there(database)) >= set(kept)
+    assert await store.faults() == []
+
+
+TEXT = """-- min_reader: 1
+CREATE TABLE extra (n integer);
+INSERT INTO extra SELECT generate_series(1, 1200);
+-- step: batches
+DELETE FROM extra WHERE ctid IN (SELECT ctid FROM extra WHERE n > 100 LIMIT 500);
+-- step: alone
+DROP INDEX CONCURRENTLY IF EXISTS extra_n;
+CREATE INDEX CONCURRENTLY extra_n ON extra (n);
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+async def test_steps_run_outside_a_transaction_and_go_on_where_they_stood(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(store.place, Path):
+        pytest.skip("a file is migrated in one transaction")
+    async with store.open():
+        pass
+    ours = available("postgres")
+    brings: Callable[[str], None] = lambda text: monkeypatch.setattr(  # noqa: E731 - a word for the test
+        postgres_migrate, "available", lambda dialect: [*ours, Migration(NEWEST + 1, "extra", text, 1)]
+    )
+    broken = TEXT + "SELECT 1 / 0;\n"
+    brings(broken)
+    raw, holder = await connect_patiently(store.place), await connect_patiently(store.place)
+    try:
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            await postgres_migrate.migrate(raw)
+        assert await raw.fetchval("SELECT count(*) FROM extra") == 100
+        assert len(await postgres_migrate.applied(raw)) == NEWEST
+        await raw.execute("INSERT INTO extra VALUES (200)")
+        monkeypatch.setattr(Migration, "checksum", property(lambda self: self.name))
+        await raw.execute("UPDATE schema_steps SET checksum = 'extra'")
+        await raw.execute("UPDATE schema_history SET checksum = name")
+        brings(TEXT)
+        assert [one.name for one in await postgres_migrate.migrate(raw)] == ["extra"]
+        assert await raw.fetchval("SELECT count(*) FROM extra") == 101, "the batches were done, and are not done again"
+        assert await raw.fetchval("SELECT indisvalid FROM pg_index WHERE indexrelid = 'extra_n'::regclass")
+        assert await raw.fetchval("SELECT count(*) FROM schema_steps") == 0
+    finally:
+        await raw.close()
+        await holder.close()

@@ -1,0 +1,97 @@
+"""The guard of a claim on PostgreSQL, on two connections: whom it keeps waiting until it commits, and whom not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tasktick.model.ids import partition_of
+from tasktick.store import claims, leases
+from tasktick.store.postgres import BEGIN_WRITE, PostgresTransaction
+from tasktick.store.postgres_links import PostgresAddress
+from tests import postgres
+from tests.store.drivers import opened
+from tests.store.world import World
+
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.skipif(not postgres.installed(), reason="there is no PostgreSQL here"),
+]
+PARTITIONS = (17, 3)
+# Who waits so long waits for a lock.
+PATIENCE = "SET LOCAL lock_timeout = 400"
+
+
+@pytest.fixture(params=sorted(postgres.installed()))
+async def url(request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """An empty schema, on each version."""
+    async with postgres.cluster(request.param).new_schema() as url:
+        yield url
+
+
+@pytest.fixture
+async def world(url: str, tmp_path: Path) -> AsyncIterator[World]:
+    async with opened(PostgresAddress(url, "tests"), tmp_path) as database:
+        world = World(database)
+        await world.start()
+        yield world
+
+
+@asynccontextmanager
+async def open_transaction(url: str) -> AsyncIterator[PostgresTransaction]:
+    """One that is under way as long as this lasts, and is then undone."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(BEGIN_WRITE)
+        await connection.execute(PATIENCE)
+        yield PostgresTransaction(connection)
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def open_claim(url: str, world: World) -> AsyncIterator[None]:
+    """A claim in both partitions that has not committed."""
+    ids = [await world.create(partition=one) for one in PARTITIONS]
+    async with open_transaction(url) as tx:
+        assert len(await claims.claim(tx, ids, world.request())) == len(PARTITIONS)
+        yield
+
+
+async def test_nobody_acquires_past_an_open_claim(url: str, world: World) -> None:
+    async with open_claim(url, world), open_transaction(url) as tx:
+        await tx.run("node_end", incarnation=world.incarnation, now=world.now)
+        await leases.join(tx, leases.Start("incarnation-2", "node-b", 10_000), world.now)
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await leases.acquire(tx, "incarnation-2", world.now, PARTITIONS)
+
+
+async def test_who_only_asks_for_a_partition_does_not_wait_for_an_open_claim(url: str, world: World) -> None:
+    async with open_claim(url, world), open_transaction(url) as tx:
+        await leases.request(tx, "incarnation-2", PARTITIONS)
+
+
+async def test_claims_do_not_wait_for_each_other(url: str, world: World) -> None:
+    other = [await world.create(partition=one) for one in reversed(PARTITIONS)]
+    request = world.request()
+    async with open_claim(url, world), open_transaction(url) as tx:
+        # The statement alone: what counts states is one row of a tenant, and comes last.
+        fields = {one: getattr(request, one) for one in request.__struct_fields__ if one not in {"epochs", "was_due"}}
+        rows = [[one, partition_of(one), request.epochs[partition_of(one)], None] for one in other]
+        assert await tx.run("task_claim", rows=rows, **fields) == len(PARTITIONS)
+
+
+async def test_a_claim_that_waited_for_an_acquisition_finds_its_term_over(url: str, world: World) -> None:
+    task_id = await world.create(partition=17)
+    async with open_transaction(url) as taking, open_transaction(url) as tx:
+        await taking.run("node_end", incarnation=world.incarnation, now=world.now)
+        await leases.join(taking, leases.Start("incarnation-2", "node-b", 10_000), world.now)
+        await leases.acquire(taking, "incarnation-2", world.now, PARTITIONS)
+        claiming = asyncio.ensure_future(claims.claim(tx, [task_id], world.request()))
+        _, waits = await asyncio.wait({claiming}, timeout=0.1)
+        assert waits
+        await taking._raw.execute("COMMIT")
+        assert await claiming == []

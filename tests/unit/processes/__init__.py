@@ -1,0 +1,1 @@
+"""What the supervisor of several processes decides, binds and passes on; whole ones are in tests/cli."""
