@@ -20,8 +20,8 @@ from tasktick.store import schedules
 from tasktick.store.protocol import Transaction
 from tasktick.store.schedules import Seen
 from tasktick.timetable.describe import describe
-from tasktick.timetable.fires import count_fires
 from tasktick.timetable.lint import Advice, lint
+from tasktick.timetable.upcoming import count_fires
 from tasktick.timetable.upcoming import upcoming as next_fires
 
 PREVIEW = Decoder(PreviewRequest)

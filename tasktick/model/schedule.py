@@ -25,13 +25,22 @@ CATCH_UP_MAX = 100
 BUSY = frozenset({State.BLOCKED, State.RUNNING, State.RETRYING, State.AWAITING})
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Exactly one of `cron` and `every_ms`; the rest says how it is read."""
+class Member(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One rule of several: exactly one of `cron`, `every_ms` and `rrule`."""
 
     cron: str | None = None
     every_ms: int | None = None
     anchor_at: int | None = None
     """An instant on the grid of `every_ms`; the Unix epoch if None."""
+    rrule: str | None = None
+    """A recurrence rule of RFC 5545."""
+
+
+class Rule(Member, frozen=True, omit_defaults=True):
+    """Exactly one of `cron`, `every_ms`, `rrule` and `spec`; the rest says how it is read."""
+
+    spec: tuple[Member, ...] = ()
+    """Several rules in one: all their times, and equal ones are one fire."""
     timezone: str = "UTC"
     gap: Gap = "run_after"
     """What becomes of a fixed time that does not exist on a day: the first instant after it, or nothing."""

@@ -11,8 +11,8 @@ from hashlib import blake2b
 import msgspec
 
 from tasktick.model.schedule import CatchUp, Rule
-from tasktick.timetable.fires import Fire, count_fires, fires, next_fire
-from tasktick.timetable.upcoming import last_fire
+from tasktick.timetable.fires import Fire, fires, next_fire
+from tasktick.timetable.upcoming import count_fires, last_fire, latest_from
 
 
 class Late(msgspec.Struct, frozen=True):
@@ -76,12 +76,12 @@ def catch_up(policy: CatchUp, backlog: Backlog, young_from: int, now: int, rows_
         case "earliest":
             return _run_one(backlog, oldest, rows_max)
         case "all":
-            return _run_from(backlog, _latest(rule, oldest, until, policy.max), rows_max)
+            return _run_from(backlog, latest_from(rule, oldest, until, policy.max), rows_max)
         case "none":
             young = oldest if oldest.nominal_at >= young_from else next_fire(rule, young_from - 1)
             if young is None or young.nominal_at > until:
                 return _idle(rule, first, until, rows_max)
-            return _run_from(backlog, _latest(rule, young, until, policy.max), rows_max)
+            return _run_from(backlog, latest_from(rule, young, until, policy.max), rows_max)
 
 
 def _run_one(backlog: Backlog, chosen: Fire, rows_max: int) -> list[Late]:
@@ -110,7 +110,7 @@ def _before(backlog: Backlog, chosen: Fire, rows_max: int) -> list[Late]:
 
 def _idle(rule: Rule, first: Fire, until: int, rows_max: int) -> list[Late]:
     """Times that do not run: each of the latest ones, and one stretch for those before."""
-    recent = _latest(rule, first, until, rows_max)
+    recent = latest_from(rule, first, until, rows_max)
     found: list[Late] = []
     if recent.nominal_at > first.nominal_at:
         times = 1 + count_fires(rule, first.nominal_at, recent.nominal_at - 1)
@@ -119,21 +119,6 @@ def _idle(rule: Rule, first: Fire, until: int, rows_max: int) -> list[Late]:
     found.append(Late(recent, runs=False))
     found += [Late(fire, runs=False) for fire in fires(rule, recent.nominal_at, until)]
     return found
-
-
-def _latest(rule: Rule, first: Fire, until: int, wanted: int) -> Fire:
-    """The first of the latest `wanted` fires, none of them before `first`: by halving, whatever their number."""
-    if 1 + count_fires(rule, first.nominal_at, until) <= wanted:
-        return first
-    low, high = first.nominal_at, until
-    while high - low > 1:  # more than `wanted` after low, at most so many after high
-        middle = (low + high) // 2
-        if count_fires(rule, middle, until) > wanted:
-            low = middle
-        else:
-            high = middle
-    found = next_fire(rule, high if count_fires(rule, low, until) > wanted else low)
-    return found or first
 
 
 def offset_ms(schedule_id: str, nominal_at: int, jitter_ms: int, room_ms: int | None) -> int:

@@ -24,6 +24,8 @@ PARSED_MAX = 1_024
 PERIODS_KEPT_MAX = 600
 # The calendar repeats itself after 400 years: what has no day in so many never has one.
 YEARS_OF_ALL = 400
+# COUNT is walked through once, and what it ends must come within so long.
+COUNTED_MAX_S = 200 * 366 * DAY_S
 UNITS_S = {"HOURLY": 3_600, "MINUTELY": 60, "SECONDLY": 1}
 
 Days = tuple[int, ...]
@@ -58,6 +60,8 @@ class Rrule(msgspec.Struct, eq=False):
     def next_local(self, from_ms: int) -> int | None:
         """The first matching reading at or after `from_ms`; None if there is no more."""
         from_s = max(-(-from_ms // 1_000), self.start_s)
+        if self.last_s is not None and from_s > self.last_s:
+            return None
         found = self._next_on_grid(from_s) if self.is_wildcard else self._next_of_days(from_s)
         if found is None or (self.last_s is not None and found > self.last_s):
             return None
@@ -372,6 +376,9 @@ def _last_of(rule: Rrule, count: int) -> int:
         found = rule.next_local(at_ms + 1)
         if found is None:
             break
+        if found // 1_000 - rule.start_s > COUNTED_MAX_S:
+            why = "COUNT does not come to its end within 200 years: leave it out, or say UNTIL."
+            raise Refused("validation_failed", why, errors=[(rrule_grammar.POINTER, why)])
         at_ms = found
     return at_ms // 1_000
 
