@@ -16,6 +16,7 @@ class Fire(Answered):
     nominal: Time
     local: Annotated[str, Meta(description="The same in the zone of the schedule, with its offset.")]
     effective: Time
+    collapsed: Annotated[int, Meta(description="How many times of its rules fall on this instant.")]
     note: Annotated[str | None, Meta(description="What a change of clocks makes of it.")]
 
 
@@ -73,6 +74,15 @@ class FireCounts(Answered):
     failed: int
 
 
+class RuleShown(Answered):
+    """One rule of several."""
+
+    cron: str | None
+    every: Seconds | None
+    anchor: Time | None
+    rrule: str | None
+
+
 class Schedule(Answered):
     """A schedule."""
 
@@ -83,6 +93,8 @@ class Schedule(Answered):
     cron: str | None
     every: Seconds | None
     anchor: Time | None
+    rrule: Annotated[str | None, Meta(description="A recurrence rule of RFC 5545.")]
+    spec: Annotated[list[RuleShown] | None, Meta(description="Several rules in place of one.")]
     timezone: str
     dst: DstShown
     start_at: Time | None

@@ -4,7 +4,7 @@ from tasktick.api import render
 from tasktick.api.render import Document, Lens
 from tasktick.api.times import seconds, seconds_or_none, written, written_or_none
 from tasktick.model.ids import wire
-from tasktick.model.schedule import Schedule
+from tasktick.model.schedule import Member, Schedule
 from tasktick.model.state import State
 from tasktick.model.task import Payload
 from tasktick.store.schedules import LedgerEntry
@@ -22,6 +22,8 @@ def schedule(made: Schedule, payload: Payload, lens: Lens) -> Document:
         "cron": rule.cron,
         "every": seconds_or_none(rule.every_ms),
         "anchor": written_or_none(rule.anchor_at),
+        "rrule": rule.rrule,
+        "spec": [_member(one) for one in rule.spec] or None,
         "timezone": rule.timezone,
         "dst": {"gap": rule.gap, "repeat": rule.repeat},
         "start_at": written_or_none(made.start_at),
@@ -50,6 +52,16 @@ def schedule(made: Schedule, payload: Payload, lens: Lens) -> Document:
     }
 
 
+def _member(one: Member) -> Document:
+    """One rule of several."""
+    return {
+        "cron": one.cron,
+        "every": seconds_or_none(one.every_ms),
+        "anchor": written_or_none(one.anchor_at),
+        "rrule": one.rrule,
+    }
+
+
 def _task(made: Schedule, payload: Payload, lens: Lens) -> Document:
     """What each fire is."""
     template = made.template
@@ -73,6 +85,7 @@ def fire(one: Fire, due_at: int) -> Document:
         "nominal": written(one.nominal_at),
         "local": one.local,
         "effective": written(due_at),
+        "collapsed": one.collapsed,
         "note": one.note,
     }
 

@@ -11,7 +11,8 @@ from tasktick.api import (
     schedules,
 )
 from tasktick.api.routing import Route
-from tasktick.api.schemas import Empty, PauseRequest, PreviewRequest, SchedulePatch, ScheduleRequest, Trigger
+from tasktick.api.schedule_schemas import PauseRequest, PreviewRequest, SchedulePatch, ScheduleRequest, Trigger
+from tasktick.api.schemas import Empty
 
 READ, CREATE, MANAGE = Permission.READ, Permission.CREATE, Permission.MANAGE
 ALL = "/v1/schedules"

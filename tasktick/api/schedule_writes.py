@@ -25,7 +25,7 @@ from tasktick.api.schedule_requests import (
     new_schedule,
     patched,
 )
-from tasktick.api.schemas import PauseRequest, SchedulePatch, ScheduleRequest
+from tasktick.api.schedule_schemas import PauseRequest, SchedulePatch, ScheduleRequest
 from tasktick.api.task_actions import nothing_said
 from tasktick.api.tasks import BY_ID, CREATED, NO_CONTENT, OK, check_version, sealing_of
 from tasktick.api.times import Instant, instant_ms
@@ -162,9 +162,11 @@ def _opened_payload(call: Call, payload: Payload) -> Payload:
 
 
 def _never(made: Schedule) -> Refused:
-    code = "validation_failed" if made.rule.cron is None else "cron_never_fires"
+    code = "validation_failed" if made.rule.every_ms is not None else "cron_never_fires"
     detail = "Between its start and its end this has no fire that is still to come."
-    pointer = "/end_at" if made.end_at is not None else "/start_at"
+    # A recurrence rule may end by itself.
+    ends = "/rrule" if made.rule.rrule is not None else "/start_at"
+    pointer = "/end_at" if made.end_at is not None else ends
     return Refused(code, detail, errors=[(pointer, detail)])
 
 

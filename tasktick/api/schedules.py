@@ -10,7 +10,7 @@ from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
 from tasktick.api.render import Document
 from tasktick.api.schedule_requests import previewed
-from tasktick.api.schemas import PreviewRequest
+from tasktick.api.schedule_schemas import PreviewRequest
 from tasktick.api.tasks import FULL_PAGE_BYTES, FULL_SLICE, OK, RENDER_SLICE, no_query, sealing_of
 from tasktick.errors import Refused
 from tasktick.model.schedule import Rule, Schedule

@@ -39,12 +39,13 @@ def add(
     idempotency_key: str | None,
     **given: Any,
 ) -> None:
-    """Make a schedule that calls URL at every time of --cron or --every.
+    """Make a schedule that calls URL at every time of --cron, --every and --rrule.
 
     \b
     Examples:
       tasktick ctl schedule add https://app.example/report --key daily-report --cron "0 9 * * MON-FRI" --timezone Europe/Berlin
       tasktick ctl schedule add https://app.example/poll --every 90s --overlap skip --body '{"full": false}'
+      tasktick ctl schedule add https://app.example/close --rrule "FREQ=MONTHLY;BYMONTHDAY=-1;BYHOUR=17" --cron "0 9 1 * *"
       tasktick ctl schedule add --file daily-report.json
       tasktick ctl schedule add --file - --key daily-report --replace < daily-report.json
     """  # noqa: E501 - an example is one line, so that it can be copied
@@ -66,8 +67,8 @@ def add(
 def _new(fields: dict[str, Any], target_url: str | None) -> dict[str, Any]:
     if target_url is None:
         raise click.UsageError("Say what to call: URL, or --file with all of it.")
-    if ("cron" in fields) == ("every" in fields):
-        raise click.UsageError("Say when: with --cron or with --every.")
+    if not schedule_options.forms(fields):
+        raise click.UsageError("Say when: with --cron, --every or --rrule, or several of them.")
     return fields
 
 

@@ -11,6 +11,7 @@ from tasktick.ctl.listing import name_and_value
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+KINDS = ("cron", "every", "rrule")
 # Takes away what was set.
 NONE = "none"
 REMOVABLE = frozenset({"anchor", "start_at", "end_at", "max_fires", "jitter", "name", "note"})
@@ -28,8 +29,15 @@ class Number(click.ParamType[int | str]):
 
 
 _TIMING = (
-    click.option("--cron", help="Five fields, or six with seconds first; names, L, LW, 15W, #, @daily."),
-    click.option("--every", metavar="DURATION", help="An interval, such as 90s or 1h30m."),
+    click.option(
+        "--cron",
+        multiple=True,
+        help="Five fields, or six with seconds first; names, L, LW, 15W, #, @daily; repeatable.",
+    ),
+    click.option("--every", metavar="DURATION", multiple=True, help="An interval, such as 90s or 1h30m; repeatable."),
+    click.option(
+        "--rrule", metavar="RULE", multiple=True, help="A recurrence rule, such as FREQ=WEEKLY;BYDAY=MO; repeatable."
+    ),
     click.option("--anchor", metavar="TIME", help="An instant on the grid of --every.  [default: the Unix epoch]"),
     click.option("--timezone", metavar="ZONE", help="Where the cron is read, such as Europe/Berlin.  [default: UTC]"),
     click.option("--gap", type=click.Choice(["run_after", "skip"]), help="A time that a day does not have."),
@@ -79,17 +87,21 @@ def _flagged(command: Command, flags: tuple[Callable[[Command], Command], ...]) 
 
 
 def rule(given: Mapping[str, Any]) -> dict[str, Any]:
-    """When it fires: what was given, and nothing that was not."""
+    """When it fires: what was given, and nothing that was not. Several rules are those of a `spec`."""
     dst = task_options.only_given({"gap": given["gap"], "repeat": given["repeat"]})
-    return task_options.only_given(
-        {
-            "cron": given["cron"],
-            "every": given["every"],
-            "anchor": task_options.instant(given["anchor"]),
-            "timezone": given["timezone"],
-            "dst": dst or None,
-        }
-    )
+    anchor = task_options.instant(given["anchor"])
+    rules: list[dict[str, Any]] = [{kind: value} for kind in KINDS for value in given[kind]]
+    if len(rules) > 1:
+        on_grid = task_options.only_given({"anchor": anchor})
+        said: dict[str, Any] = {"spec": [one | on_grid if "every" in one else one for one in rules]}
+    else:
+        said = {**(rules[0] if rules else {}), "anchor": anchor}
+    return task_options.only_given({**said, "timezone": given["timezone"], "dst": dst or None})
+
+
+def forms(fields: Mapping[str, Any]) -> list[str]:
+    """The forms of a rule that are given."""
+    return [form for form in (*KINDS, "spec") if fields.get(form) is not None]
 
 
 def document(url: str | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -121,11 +133,11 @@ def without(fields: dict[str, Any]) -> dict[str, Any]:
     }
     if changes.get("catch_up", {}).get("window") == NONE:
         changes["catch_up"] = {**changes["catch_up"], "window": None}
-    for one, other in (("cron", "every"), ("every", "cron")):
-        if one in changes and other not in changes:
-            changes[other] = None
-    if changes.get("cron") is not None and "anchor" not in changes:
-        changes["anchor"] = None
+    given = forms(changes)
+    if given:
+        changes |= {form: None for form in (*KINDS, "spec") if form not in given}
+        if given != ["every"]:
+            changes.setdefault("anchor", None)
     return changes
 
 

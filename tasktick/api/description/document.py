@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tasktick import __version__
-from tasktick.api import answers, event_frames, events, problems, schedule_answers, schemas
+from tasktick.api import answers, event_frames, events, problems, schedule_answers, schedule_schemas, schemas
 from tasktick.api.description import examples, parameters
 from tasktick.api.routing import NDJSON, Route
 
@@ -29,7 +29,13 @@ WITH_KEY = frozenset({401, 403, 406, 422})
 WITH_BODY = frozenset({413, 415})
 # Tasks in a batch are read one by one, so the model of the batch does not say what they are.
 READ_APART = {"TaskBatch": ("tasks", "TaskRequest")}
-MAY_BE_NOTHING = (schemas.Empty, schemas.Replay, schemas.Rotation, schemas.PauseRequest, schemas.Trigger)
+MAY_BE_NOTHING = (
+    schemas.Empty,
+    schemas.Replay,
+    schemas.Rotation,
+    schedule_schemas.PauseRequest,
+    schedule_schemas.Trigger,
+)
 VERSIONED = (answers.Task, answers.TaskWhole, schedule_answers.Schedule)
 
 

@@ -151,7 +151,10 @@ WHERE look_at > :now::bigint AND NOT paused AND tzdata <> :tzdata::text;
             :text::text IS NULL
             OR strpos(lower(coalesce(s.name, '')), lower(:text::text COLLATE "C")) > 0
             OR strpos(lower(coalesce(s.key, '')), lower(:text::text COLLATE "C")) > 0
-            OR strpos(lower(coalesce(s.rule::json->>'cron', '') COLLATE "C"), lower(:text::text COLLATE "C")) > 0
+            OR strpos(
+                lower(coalesce(s.rule::json->>'cron', s.rule::json->>'rrule', s.rule::json->>'spec', '') COLLATE "C"),
+                lower(:text::text COLLATE "C")
+            ) > 0
             OR EXISTS (
                 SELECT 1 FROM payloads AS p
                 WHERE p.partition_id = s.partition_id AND p.task_id = s.id AND p.version = s.payload_version

@@ -118,7 +118,7 @@ UPDATE schedules SET look_at = :now WHERE look_at > :now AND paused = 0 AND tzda
             :text IS NULL
             OR instr(lower(coalesce(s.name, '')), lower(:text))
             OR instr(lower(coalesce(s.key, '')), lower(:text))
-            OR instr(lower(coalesce(s.rule->>'$.cron', '')), lower(:text))
+            OR instr(lower(coalesce(s.rule->>'$.cron', s.rule->>'$.rrule', s.rule->>'$.spec', '')), lower(:text))
             OR EXISTS (
                 SELECT 1 FROM payloads AS p WHERE p.task_id = s.id AND p.version = s.payload_version
                     AND instr(lower(p.payload->>'$.target.url'), lower(:text))
