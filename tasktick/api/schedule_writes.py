@@ -30,11 +30,13 @@ from tasktick.api.task_actions import nothing_said
 from tasktick.api.tasks import BY_ID, CREATED, NO_CONTENT, OK, check_version, sealing_of
 from tasktick.api.times import Instant, instant_ms
 from tasktick.errors import Refused
+from tasktick.model.calendar import CalendarUse
 from tasktick.model.ids import KEY_PREFIX
 from tasktick.model.schedule import Plan, Schedule, pause, stand_still
 from tasktick.model.task import Payload
 from tasktick.scheduler import plan as plans
-from tasktick.store import names, schedules
+from tasktick.scheduler.book import heeding
+from tasktick.store import calendars, names, schedules
 from tasktick.store.names import StoredAnswer
 from tasktick.store.protocol import Transaction
 from tasktick.store.schedules import Seen
@@ -55,7 +57,7 @@ class Work:
         self._call = call
         self._tx = tx
         self._seen = seen
-        self._moment = call.ports.deciding(seen.schedule.id)
+        self._moment = heeding(call.ports.deciding(seen.schedule.id), seen.calendars)
 
     @property
     def schedule(self) -> Schedule:
@@ -77,6 +79,7 @@ class Work:
     async def create(self, asked: Asked, schedule_id: str) -> None:
         """Make it, with its first fire."""
         made = new_schedule(asked, schedule_id, self._call.tenant, self._moment.by.now)
+        await self._heed(made.calendars)
         if plans.first_fire(made) is None:
             raise _never(made)
         await schedules.take_key(self._tx, made)
@@ -95,11 +98,29 @@ class Work:
             version = await self._payload_version(content)
             wanted = msgspec.structs.replace(wanted, template=content.template, payload_version=version)
         if wanted != before:
+            if wanted.calendars != before.calendars:
+                await self._heed((*before.calendars, *wanted.calendars))
             plan = plans.edit(before, wanted, self._seen.tasks, self._moment)
             await schedules.define(self._tx, plan)
             await self._planned(plan)
         if paused and not self.schedule.paused:
             await self.pause(None, None)
+
+    async def _heed(self, uses: tuple[CalendarUse, ...]) -> None:
+        """Look at the calendars that it names, which stay there from now on, or refuse those that are not there."""
+        if not uses:
+            return
+        tenant, names = self._call.tenant, {one.name for one in uses}
+        missing = names.difference(await calendars.lock(self._tx, tenant, names))
+        if missing:
+            detail = f"There is no calendar {', '.join(sorted(missing))}. Make it first: PUT /v1/calendars/<name>."
+            raise Refused("validation_failed", detail, errors=[("/calendars", detail)])
+        found = await calendars.contents(self._tx, {(tenant, name) for name in names})
+        self._moment = heeding(self._moment, {name: content for (_, name), content in found.items()})
+
+    async def set_skips(self, skips: tuple[int, ...]) -> None:
+        """Leave out these times to come, and no others."""
+        await self._carry_out(plans.skip(self.schedule, skips, self._seen.tasks, self._moment))
 
     async def _payload_version(self, content: Content) -> int:
         """Under which version its fires find what they send."""

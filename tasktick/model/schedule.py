@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from tasktick.model.calendar import CalendarUse
 from tasktick.model.change import Change, hold_back, let_run
 from tasktick.model.state import State
 from tasktick.model.task import TaskDetail, TaskState
@@ -96,6 +97,9 @@ class Schedule(msgspec.Struct, frozen=True):
     end_at: int | None = None
     max_fires: int | None = None
     jitter_ms: int = 0
+    calendars: tuple[CalendarUse, ...] = ()
+    skips: tuple[int, ...] = ()
+    """Nominal times to come that somebody has asked to leave out, in order."""
     paused: bool = False
     paused_until: int | None = None
     next_id: str | None = None
@@ -305,6 +309,7 @@ def decide_started(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recor
         schedule,
         cursor_at=schedule.next_at,
         cursor_local_ms=schedule.next_local_ms,
+        skips=tuple(one for one in schedule.skips if one > schedule.next_at),
         last_id=schedule.next_id if is_next else schedule.last_id,
         last_fire_at=schedule.next_at if ran else schedule.last_fire_at,
         fired=schedule.fired + ran,
