@@ -17,7 +17,8 @@ class Fire(Answered):
     local: Annotated[str, Meta(description="The same in the zone of the schedule, with its offset.")]
     effective: Time
     collapsed: Annotated[int, Meta(description="How many times of its rules fall on this instant.")]
-    note: Annotated[str | None, Meta(description="What a change of clocks makes of it.")]
+    skipped: Annotated[str | None, Meta(description="Why it will not run: a calendar, or a request.")]
+    note: Annotated[str | None, Meta(description="What a change of clocks, or a calendar, makes of it.")]
 
 
 class Warned(Answered):
@@ -74,6 +75,13 @@ class FireCounts(Answered):
     failed: int
 
 
+class UseShown(Answered):
+    """A calendar in whose times alone it fires."""
+
+    name: str
+    mode: Literal["exclude", "include"]
+
+
 class RuleShown(Answered):
     """One rule of several."""
 
@@ -104,7 +112,8 @@ class Schedule(Answered):
     overlap: Overlap
     catch_up: CatchUpShown
     pause_on_failures: None
-    calendars: list[str]
+    calendars: list[str | UseShown]
+    skips: Annotated[list[Time], Meta(description="Times to come that are left out by request.")]
     task: ScheduleTask
     workflow: None
     tags: dict[str, str]

@@ -1,6 +1,7 @@
 """Schedules and the rows of their ledgers as clients read them. Pure but for the vault, which masks what is sealed."""
 
 from tasktick.api import render
+from tasktick.api.calendar_requests import uses_shown
 from tasktick.api.render import Document, Lens
 from tasktick.api.times import seconds, seconds_or_none, written, written_or_none
 from tasktick.model.ids import wire
@@ -29,11 +30,12 @@ def schedule(made: Schedule, payload: Payload, lens: Lens) -> Document:
         "start_at": written_or_none(made.start_at),
         "end_at": written_or_none(made.end_at),
         "max_fires": made.max_fires,
+        "skips": [written(at) for at in made.skips],
         "jitter": seconds(made.jitter_ms),
         "overlap": made.overlap,
         "catch_up": {"mode": late.mode, "window": seconds_or_none(late.window_ms), "max": late.max},
         "pause_on_failures": None,
-        "calendars": [],
+        "calendars": uses_shown(made.calendars),
         "task": _task(made, payload, lens),
         "workflow": None,
         "tags": made.tags,
@@ -79,14 +81,18 @@ def _task(made: Schedule, payload: Payload, lens: Lens) -> Document:
     }
 
 
-def fire(one: Fire, due_at: int) -> Document:
-    """A fire to come."""
+def fire(one: Fire, due_at: int, held: str | None = None) -> Document:
+    """A fire to come, or one that will be skipped."""
+    note = one.note
+    if held is not None:
+        note = f"Skipped: {held}.{f' {note}' if note else ''}"
     return {
         "nominal": written(one.nominal_at),
         "local": one.local,
         "effective": written(due_at),
         "collapsed": one.collapsed,
-        "note": one.note,
+        "skipped": held,
+        "note": note,
     }
 
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from tasktick.api import faults as checks
+from tasktick.api.calendar_requests import uses_as_asked, uses_of
 from tasktick.api.faults import Faults
 from tasktick.api.schedule_schemas import (
     CatchUpRequest,
@@ -31,6 +32,7 @@ from tasktick.api.times import (
     seconds_or_none,
 )
 from tasktick.errors import Refused
+from tasktick.model.calendar import CalendarUse
 from tasktick.model.schedule import CATCH_UP_MAX, CatchUp, FireTemplate, Member, Overlap, Rule, Schedule
 from tasktick.model.task import DEFAULT_PRIORITY, DEFAULT_QUEUE, DEFAULT_SLA_MS, Payload
 from tasktick.timetable.fires import cursor_at
@@ -53,6 +55,7 @@ class Definition(msgspec.Struct, frozen=True):
     start_at: int | None
     end_at: int | None
     max_fires: int | None
+    calendars: tuple[CalendarUse, ...]
     jitter_ms: int
     overlap: Overlap
     catch_up: CatchUp
@@ -104,13 +107,12 @@ def definition_of(faults: Faults, asked: Timing) -> Definition:
         faults.add("/end_at", "This is before `start_at`.")
     if asked.max_fires is not None and not 1 <= asked.max_fires <= FIRES_MAX:
         faults.add("/max_fires", f"This must be from 1 to {FIRES_MAX}.")
-    if asked.calendars:
-        faults.add("/calendars", "This version does not know how to honour `calendars`. Leave it out.")
     return Definition(
         rule=rule,
         start_at=start_at,
         end_at=end_at,
         max_fires=asked.max_fires,
+        calendars=uses_of(faults, asked.calendars),
         jitter_ms=checks.duration(faults, "/jitter", asked.jitter, 0, JITTER_MAX_MS),
         overlap=_overlap(faults, asked.overlap),
         catch_up=_catch_up(faults, asked.catch_up or CatchUpRequest()),
@@ -275,6 +277,7 @@ def _as_asked(schedule: Schedule) -> Timing:
         start_at=seconds_or_none(schedule.start_at),
         end_at=seconds_or_none(schedule.end_at),
         max_fires=schedule.max_fires,
+        calendars=uses_as_asked(schedule.calendars),
         jitter=seconds(schedule.jitter_ms),
         overlap=schedule.overlap,
         catch_up=CatchUpRequest(late.mode, seconds_or_none(late.window_ms), late.max),

@@ -42,7 +42,19 @@ Fires = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000_00
 # Checked by hand: what a later version brings is told apart from what there will never be.
 Overlap = Annotated[str, Meta(extra_json_schema={"enum": ["skip", "allow", "buffer_one"]})]
 Note = Annotated[str, Meta(extra_json_schema={"maxLength": 1_000})]
-NoCalendars = Annotated[list[str], Meta(description="None in this version.", extra_json_schema={"maxItems": 0})]
+
+
+class UseRequest(Request):
+    """That a schedule heeds a calendar: it does not fire in its times, or in them alone."""
+
+    name: str
+    mode: Literal["exclude", "include"] = "exclude"
+
+
+Uses = Annotated[
+    list[str | UseRequest],
+    Meta(description="Calendars in whose times it does not fire, by name.", extra_json_schema={"maxItems": 10}),
+]
 
 
 class DstRequest(Request):
@@ -126,7 +138,7 @@ class Timing(Request, kw_only=True):
     tags: Tags | None = None
     paused: bool | None = None
     note: Note | None = None
-    calendars: NoCalendars | None = None
+    calendars: Uses | None = None
     pause_on_failures: None = None
     overlap_key: None = None
     workflow: None = None
@@ -167,7 +179,7 @@ class SchedulePatch(Request):
     paused: bool | UnsetType | None = UNSET
     note: Note | UnsetType | None = UNSET
     task: ScheduleTaskRequest | UnsetType = UNSET
-    calendars: NoCalendars | UnsetType | None = UNSET
+    calendars: Uses | UnsetType | None = UNSET
     pause_on_failures: None = None
     overlap_key: None = None
     workflow: None = None
@@ -178,6 +190,14 @@ class PauseRequest(Request):
 
     until: Instant | None = None
     note: Note | None = None
+
+
+class Occurrence(Request):
+    """A nominal time of a schedule."""
+
+    at: Annotated[
+        times.Instant, Meta(description="A nominal time to come.", examples=["2026-12-01T09:00:00+01:00", 1922342400])
+    ]
 
 
 class Trigger(Request):

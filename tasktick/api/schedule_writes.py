@@ -26,6 +26,7 @@ from tasktick.api.schedule_requests import (
     patched,
 )
 from tasktick.api.schedule_schemas import PauseRequest, SchedulePatch, ScheduleRequest
+from tasktick.api.schedules import no_such_calendars
 from tasktick.api.task_actions import nothing_said
 from tasktick.api.tasks import BY_ID, CREATED, NO_CONTENT, OK, check_version, sealing_of
 from tasktick.api.times import Instant, instant_ms
@@ -113,8 +114,7 @@ class Work:
         tenant, names = self._call.tenant, {one.name for one in uses}
         missing = names.difference(await calendars.lock(self._tx, tenant, names))
         if missing:
-            detail = f"There is no calendar {', '.join(sorted(missing))}. Make it first: PUT /v1/calendars/<name>."
-            raise Refused("validation_failed", detail, errors=[("/calendars", detail)])
+            raise no_such_calendars(missing)
         found = await calendars.contents(self._tx, {(tenant, name) for name in names})
         self._moment = heeding(self._moment, {name: content for (_, name), content in found.items()})
 
@@ -191,7 +191,7 @@ def _never(made: Schedule) -> Refused:
     return Refused(code, detail, errors=[(pointer, detail)])
 
 
-async def _opened(call: Call, tx: Transaction) -> Work:
+async def opened(call: Call, tx: Transaction) -> Work:
     """The schedule that a path names, once everything that is due is decided."""
     seen = await schedules.find(tx, call.tenant, call.parameters["id"])
     check_version(call, seen.schedule)
@@ -201,7 +201,7 @@ async def _opened(call: Call, tx: Transaction) -> Work:
     return work
 
 
-async def _answered(call: Call, operation: Callable[[Transaction], Awaitable[Work]]) -> Reply:
+async def answered(call: Call, operation: Callable[[Transaction], Awaitable[Work]]) -> Reply:
     """Do it, a POST once for its key; the answer is the schedule as it is then."""
     done: list[Plan] = []
 
@@ -223,7 +223,7 @@ async def create(call: Call) -> Reply:
     asked = asked_for(SCHEDULE.decode(call.body, call.ports.config.server.json_depth_max), sealing_of(call))
     key = key_of(call)
     schedule_id = call.ports.ids.new(call.now, call.ports.ids.partition(asked.key, None if key is None else key.name))
-    return await _answered(call, lambda tx: _made(call, tx, asked, schedule_id))
+    return await answered(call, lambda tx: _made(call, tx, asked, schedule_id))
 
 
 async def _made(call: Call, tx: Transaction, asked: Asked, schedule_id: str) -> Work:
@@ -250,14 +250,14 @@ async def put(call: Call) -> Reply:
         if await names.find(tx, call.tenant, schedules.SCHEDULE, key) is None:
             check_version(call, None)
             return await _made(call, tx, asked, schedule_id)
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         definition = asked.definition
         if work.schedule.paused and asked.paused is None and definition.note is None:
             definition = msgspec.structs.replace(definition, note=work.schedule.note)
         await work.change(definition, asked.content, paused=asked.paused)
         return work
 
-    return await _answered(call, operation)
+    return await answered(call, operation)
 
 
 async def patch(call: Call) -> Reply:
@@ -265,20 +265,20 @@ async def patch(call: Call) -> Reply:
     request: SchedulePatch = PATCH.decode(call.body, call.ports.config.server.json_depth_max)
 
     async def operation(tx: Transaction) -> Work:
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         definition, content = patched(work.schedule, request, sealing_of(call))
         paused = bool(request.paused) if isinstance(request.paused, bool | None) else None
         await work.change(definition, content, paused=paused)
         return work
 
-    return await _answered(call, operation)
+    return await answered(call, operation)
 
 
 async def delete(call: Call) -> Reply:
     """DELETE /v1/schedules/{id}: its fires and its ledger stay until they are old."""
 
     async def operation(tx: Transaction) -> list[Plan]:
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         await work.delete()
         return work.plans
 
@@ -296,11 +296,11 @@ async def hold(call: Call) -> Reply:
     faults.end()
 
     async def operation(tx: Transaction) -> Work:
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         await work.pause(until, note)
         return work
 
-    return await _answered(call, operation)
+    return await answered(call, operation)
 
 
 def _until(faults: Faults, value: Instant | None, now: int) -> int | None:
@@ -321,8 +321,8 @@ async def release(call: Call) -> Reply:
     nothing_said(call)
 
     async def operation(tx: Transaction) -> Work:
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         await work.resume()
         return work
 
-    return await _answered(call, operation)
+    return await answered(call, operation)

@@ -57,7 +57,11 @@ def skip(schedule: Schedule, skips: tuple[int, ...], tasks: Mapping[str, TaskSta
     """Other times to leave out, from now on; the fire ahead is made anew, as it may be one of them."""
     plan = take_back(schedule, tasks, moment.by)
     after = msgspec.structs.replace(
-        plan.after, skips=skips, version=schedule.version + 1, updated_at=moment.by.now, tzdata=moment.by.tzdata
+        plan.after,
+        skips=tuple(at for at in skips if at > plan.after.cursor_at),
+        version=schedule.version + 1,
+        updated_at=moment.by.now,
+        tzdata=moment.by.tzdata,
     )
     return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
