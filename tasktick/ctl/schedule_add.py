@@ -99,9 +99,10 @@ def _show(connected: Session, answer: Answer) -> None:
 def edit(name_or_key: str, target_url: str | None, file: IO[bytes] | None, **given: Any) -> None:
     """Change what is given of a schedule, and nothing else.
 
-    `none` takes away a --start-at, --end-at, --max-fires, --jitter, --anchor or --catch-up-window, an empty text a
-    --name or --note. Headers join those that are there; secret ones cannot be read back, so a change of the call,
-    or of how it is run, needs them again. The fire that was ahead is worked out anew.
+    `none` takes away a --start-at, --end-at, --max-fires, --jitter, --anchor or --catch-up-window, or all of
+    --calendar; an empty text takes away a --name or --note. Headers join those that are there; secret ones cannot be
+    read back, so a change of the call, or of how it is run, needs them again. The fire that was ahead is worked out
+    anew.
 
     \b
     Examples:

@@ -12,6 +12,7 @@ from tasktick.ctl.listing import name_and_value
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 KINDS = ("cron", "every", "rrule")
+ONLY = "only:"
 # Takes away what was set.
 NONE = "none"
 REMOVABLE = frozenset({"anchor", "start_at", "end_at", "max_fires", "jitter", "name", "note"})
@@ -61,6 +62,13 @@ _POLICY = (
     ),
     click.option("--catch-up-window", metavar="DURATION", help="What is older is missed, whatever the mode."),
     click.option("--catch-up-max", type=click.IntRange(1), metavar="N", help="How many run at most.  [default: 100]"),
+    click.option(
+        "--calendar",
+        "calendars",
+        metavar="NAME",
+        multiple=True,
+        help="A calendar in whose times nothing fires; only:NAME fires in them alone; repeatable.",
+    ),
     click.option("--jitter", metavar="DURATION", help="Spread: each fire starts up to this much later."),
 )
 _WORDS = (
@@ -120,10 +128,16 @@ def document(url: str | None, given: dict[str, Any]) -> dict[str, Any]:
         "start_at": task_options.instant(given["start_at"]),
         "end_at": task_options.instant(given["end_at"]),
         "catch_up": task_options.only_given(catch_up) or None,
+        "calendars": [_use(name) for name in given["calendars"]] or None,
         "tags": dict(name_and_value(tag, "--tag") for tag in given["tags"]) or None,
         "task": task or None,
     }
     return task_options.only_given(fields)
+
+
+def _use(name: str) -> Any:
+    only = name.removeprefix(ONLY)
+    return name if only == name else {"name": only, "mode": "include"}
 
 
 def without(fields: dict[str, Any]) -> dict[str, Any]:
@@ -133,6 +147,8 @@ def without(fields: dict[str, Any]) -> dict[str, Any]:
     }
     if changes.get("catch_up", {}).get("window") == NONE:
         changes["catch_up"] = {**changes["catch_up"], "window": None}
+    if changes.get("calendars") == [NONE]:
+        changes["calendars"] = []
     given = forms(changes)
     if given:
         changes |= {form: None for form in (*KINDS, "spec") if form not in given}
