@@ -99,7 +99,7 @@ chaos: $(INSTALLED) ## Break it on purpose: SUITE=kill|powercut|ledger|ring|zomb
 	@$(BIN)/python -m tests.chaos --suite $(SUITE) --count $(COUNT) --seed $(SEED) $(ARGS)
 
 .PHONY: sim
-sim: $(INSTALLED) ## Run the whole process in virtual time, crashing at any await: SEEDS=20.
+sim: $(INSTALLED) ## Run nodes and rings in virtual time, crashing at any await: SEEDS=20.
 	@$(BIN)/python -m tests.sim --seeds $(SEEDS) $(ARGS)
 
 .PHONY: bench

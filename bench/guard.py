@@ -103,6 +103,7 @@ async def _renew(url: str, asked: Asked, stop: asyncio.Event) -> None:
             partitions = [(at + n) % PARTITIONS for n in range(8)]
             at += 8
             given = {"incarnation": INCARNATION, "beat": beat, "ttl_ms": TTL_MS, "now": now_ms()}
+            given |= {"clock_offset_ms": None, "history_regressed": 0}
             for name, statement, values in (
                 ("renewal", renewal, given),
                 ("request", request, {**given, "partitions": partitions}),

@@ -1,8 +1,7 @@
 """How many new tasks go in best on a PostgreSQL: as JSON, as arrays, by COPY.
 
 The same tasks, in transactions of as many rows as the writer puts together, on one connection: what is made of the
-program's values is counted, and the commit. JSON is what the store does (`tasks.insert`, but for names and counts,
-which every form would need).
+program's values is counted, and the commit. The store does the first and the last (`postgres_copy`).
 """
 
 import asyncio
@@ -10,25 +9,20 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 
 from bench.figures import Figure, per_second, ratio
 from bench.postgres_stock import SETTINGS, Stock, stock
 from tasktick.model.task import NewTask
-from tasktick.store.postgres import PostgresTransaction
-from tasktick.store.tasks import INSERTED, _detail_row, _state_row, payload_row
+from tasktick.store.postgres import bound, dialect
+from tasktick.store.postgres_copy import COPIES, Copy, copy_in
+from tasktick.store.tasks import _detail_row, _state_row, payload_row
 from tests.postgres import installed, own_cluster
 
 TASKS, QUICK_TASKS = 20_000, 2_000
 ROUNDS = 5
 SIZES = (1, 50, 500)
-STATE = ("state", *INSERTED)
-DETAIL = (
-    *("id", "tenant", "created_at", "key", "name", "type", "tags", "sla_ms", "expires_in_ms", "schedule_id"),
-    *("workflow_id", "step"),
-)
 UUIDS = {"id", "task_id", "template_id", "after_id"}
 TYPES = {"state": "smallint", "priority": "integer", "max_attempts": "integer", "payload_version": "integer"}
 TYPES |= dict.fromkeys(("tenant", "queue", "host", "reason", "key", "name", "type", "tags", "payload"), "text")
@@ -71,24 +65,23 @@ async def _round(one: Stock, put: Put, size: int, count: int) -> float:
 
 
 async def by_json(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
-    """One JSON parameter a statement."""
-    tx = PostgresTransaction(raw)
-    for name, rows in zip(("task_insert", "task_detail_insert", "payload_insert"), _rows(fresh), strict=True):
-        await tx.run(name, rows=rows)
+    """One JSON parameter a statement, as few rows go in."""
+    for name, rows in zip(COPIES, _rows(fresh), strict=True):
+        [statement] = dialect()[name]
+        await raw.execute(statement.text, *bound(statement, {"rows": rows}))
 
 
 async def by_arrays(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
     """An array for each column, in binary."""
-    for (table, columns, key), rows in zip(TABLES, _rows(fresh), strict=True):
-        arrays = [[_value(name, row[name]) for row in rows] for name in columns]
-        await raw.execute(ARRAYS[table, key], *arrays)
+    for (name, copy), rows in zip(COPIES.items(), _rows(fresh), strict=True):
+        _, *arrays = zip(*(copy.record(row) for row in rows), strict=True)
+        await raw.execute(ARRAYS[name], *arrays)
 
 
 async def by_copy(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
-    """COPY, in binary; the partition is read off the id here."""
-    for (table, columns, key), rows in zip(TABLES, _rows(fresh), strict=True):
-        records = [(int(row[key][-2:], 16), *(_value(name, row[name]) for name in columns)) for row in rows]
-        await raw.copy_records_to_table(table, records=records, columns=["partition_id", *columns])
+    """COPY, in binary, as many rows go in."""
+    for copy, rows in zip(COPIES.values(), _rows(fresh), strict=True):
+        await copy_in(raw, copy, rows)
 
 
 def _rows(fresh: Sequence[NewTask]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
@@ -99,25 +92,14 @@ def _rows(fresh: Sequence[NewTask]) -> tuple[list[dict[str, Any]], list[dict[str
     )
 
 
-def _value(name: str, value: Any) -> Any:
-    return UUID(value) if name in UUIDS and value is not None else value
-
-
-TABLES = (
-    ("tasks", STATE, "id"),
-    ("task_details", DETAIL, "id"),
-    ("payloads", ("task_id", "version", "payload"), "task_id"),
-)
-
-
-def _unnested(table: str, columns: Sequence[str], key: str) -> str:
-    given = ", ".join(f"${at}::{TYPES.get(name, 'bigint')}[]" for at, name in enumerate(columns, 1))
-    names = ", ".join(columns)
+def _unnested(copy: Copy) -> str:
+    given = ", ".join(f"${at}::{TYPES.get(name, 'bigint')}[]" for at, name in enumerate(copy.columns, 1))
+    names = ", ".join(copy.columns)
     return (
-        f"INSERT INTO {table} (partition_id, {names}) SELECT partition_of({key}), {names} "
+        f"INSERT INTO {copy.table} (partition_id, {names}) SELECT partition_of({copy.key}), {names} "
         f"FROM unnest({given}) AS given ({names})"
     )
 
 
-ARRAYS = {(table, key): _unnested(table, columns, key) for table, columns, key in TABLES}
+ARRAYS = {name: _unnested(copy) for name, copy in COPIES.items()}
 FORMS: dict[str, Put] = {"JSON": by_json, "arrays": by_arrays, "COPY": by_copy}

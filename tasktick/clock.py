@@ -5,6 +5,7 @@ counting while the machine is suspended (CLOCK_BOOTTIME), as a lease at a receiv
 """
 
 import asyncio
+import math
 import time
 from typing import Protocol
 
@@ -45,8 +46,9 @@ class SystemClock:
 class StoreClock:
     """The time of a shared store, as a node may know it: told by the store, and counted on from the answer.
 
-    It is a lower bound, by as much as the answer took: nothing is early by it. Until it is told anything, it is the
-    machine's own; a store that is nobody else's tells nothing.
+    It is a lower bound, by as much as the answer took: nothing is early by it. What is to last counts from `latest_ms`,
+    the upper one, so that no better clock finds it short. Until it is told anything, it is the machine's own; a store
+    that is nobody else's tells nothing.
     """
 
     def __init__(self, own: Clock) -> None:
@@ -57,6 +59,14 @@ class StoreClock:
 
     def now_ms(self) -> int:
         return self._own.now_ms() if self._told_ms is None else int(self._counted_ms(self._own.monotonic_ms()))
+
+    def latest_ms(self) -> int:
+        """What the store's time is at most."""
+        if self._told_ms is None:
+            return self._own.now_ms()
+        monotonic_ms = self._own.monotonic_ms()
+        drift_ms = DRIFT * (monotonic_ms - self._at_ms)
+        return math.ceil(self._counted_ms(monotonic_ms) + self._doubt_ms + drift_ms)
 
     def monotonic_ms(self) -> float:
         return self._own.monotonic_ms()
@@ -72,17 +82,19 @@ class StoreClock:
         """The store said this between those two; by how much its clock was set since the last time, as far as seen."""
         took_ms = replied_ms - asked_ms
         if self._told_ms is None:
-            self._told_ms, self._at_ms, self._doubt_ms = told_ms, replied_ms, took_ms
+            self._told_ms, self._at_ms, self._doubt_ms = told_ms, replied_ms, took_ms * (1 + DRIFT) + 1
             return 0.0
         expected_ms, drift_ms = self._counted_ms(replied_ms), DRIFT * (replied_ms - self._at_ms)
         # What was counted is a lower bound of a time that is at most so much later; so is what was told now.
         ahead_ms = expected_ms - drift_ms - (told_ms + took_ms + 1)
         behind_ms = told_ms - (expected_ms + drift_ms + self._doubt_ms + 1)
-        if ahead_ms <= 0:  # both bounds hold: the better one
+        latest_ms = told_ms + took_ms * (1 + DRIFT) + 1
+        if ahead_ms <= 0 and behind_ms <= 0:  # both hold, what was known and what is told: the better of each bound
+            latest_ms = min(latest_ms, expected_ms + drift_ms + self._doubt_ms)
             self._told_ms = max(float(told_ms), expected_ms - drift_ms)
         else:
             self._told_ms = told_ms
-        self._doubt_ms = told_ms + took_ms + 1 - self._told_ms
+        self._doubt_ms = max(0.0, latest_ms - self._told_ms)
         self._at_ms = replied_ms
         return behind_ms if behind_ms > 0 else -max(ahead_ms, 0.0)
 
@@ -90,6 +102,11 @@ class StoreClock:
     def offset_ms(self) -> int:
         """How far the machine's own clock is ahead."""
         return self._own.now_ms() - self.now_ms()
+
+
+def latest_ms(clock: Clock) -> int:
+    """What the time is at most: what a clock does not know for certain counts against it."""
+    return clock.latest_ms() if isinstance(clock, StoreClock) else clock.now_ms()
 
 
 def supervisor_us() -> int:

@@ -55,6 +55,8 @@ EXIT_OK = 0
 EXIT_CRASHED = 1
 # Long enough for answers that say why to leave. Nothing else may happen: the fate of a commit is unknown.
 CRASH_GRACE_MS = 500
+# A start that is told to stop is let come to its end, unless it waits for a store that is away.
+START_GRACE_MS = 5_000
 SECRET_BYTES = 32
 # A binary's unpacker hands on a signal that its child may have had from the terminal too: that is one signal.
 SAME_SIGNAL_MS = 300
@@ -134,8 +136,8 @@ async def run_daemon(
         loop.add_signal_handler(number, daemon.stop_or_hurry)
     loop.add_signal_handler(signal.SIGHUP, daemon.reload_or_stop)
     try:
-        await daemon.start()
-        await daemon.services.until(daemon.stop)
+        if await daemon.services.begin(daemon.start(), daemon.stop, START_GRACE_MS):
+            await daemon.services.until(daemon.stop)
         daemon.say_what_is_left()
         await daemon.services.end()
     except ServiceCrashed as crash:

@@ -43,7 +43,7 @@ from tasktick.settings import Config
 from tasktick.store import leases
 from tasktick.store.claims import end_batch
 from tasktick.store.leases import Start
-from tasktick.store.protocol import Database
+from tasktick.store.protocol import Database, Writer
 from tasktick.store.singletons import RETENTION, AloneWriter
 from tasktick.timetable import zones
 
@@ -55,6 +55,8 @@ HOST_SLOTS_MIN = 128
 
 # What cannot be written by then (a full disk) is taken up as interrupted by the next start.
 FLUSH_MS = 10_000
+# A store that is away keeps nobody from stopping: what could not be given back ends with its term.
+HAND_OVER_MS = 10_000
 
 
 def host_slots_min(config: Config) -> int:
@@ -110,7 +112,6 @@ class Node:
         self._deciding_ids = IdMaker(Random(world.random.getrandbits(64)))
         self.seat = self._take_seat() if world.database.shared else None
         self._build_loops()
-        self._build_upkeep()
         self._show_gauges()
 
     def _new_incarnation(self) -> str:
@@ -165,6 +166,8 @@ class Node:
         self.dispatcher = Dispatcher(
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
+        self.sweeper = Sweeper(clock, database, self.intake, metrics, self._rescue(), config.scheduler.sweep_every_ms)
+        self.retention = Retention(clock, self._alone(RETENTION), database.tidy, config.store)
         self.materialiser = Materialiser(
             clock,
             database,
@@ -175,20 +178,22 @@ class Node:
             missed_rows_max=config.scheduler.missed_rows_max,
         )
 
-    def _build_upkeep(self) -> None:
-        world, config = self.world, self._config
-        clock, database = world.clock, world.database
-        rescue = Rescue(
+    def _rescue(self) -> Rescue:
+        return Rescue(
             self._end_batch,
             self.name,
-            world.random,
+            self.world.random,
             self.hands.ids,
             lambda: self.ownership.partitions,
             self._is_time_settled,
         )
-        self.sweeper = Sweeper(clock, database, self.intake, world.metrics, rescue, config.scheduler.sweep_every_ms)
-        alone = AloneWriter(database, clock, RETENTION, lambda: self.incarnation)
-        self.retention = Retention(clock, alone if database.shared else database, database.tidy, config.store)
+
+    def _alone(self, name: str) -> Writer:
+        """For what one node at a time does for all."""
+        database = self.world.database
+        if not database.shared:
+            return database
+        return AloneWriter(database, self.world.clock, name, lambda: self.incarnation)
 
     def _beginning(self, ttl_ms: int | None = None) -> Start:
         """What the store is told of this start."""
@@ -253,7 +258,7 @@ class Node:
         services.run_loop(self.deadlines)
         services.run_loop(self.dispatcher)
         services.on_stop("drain", self.dispatcher.drain)
-        services.on_stop("hand_over", self._hand_over)
+        services.on_stop("hand_over", self._hand_over, HAND_OVER_MS)
         services.run_loop(self.loader)
         await services.until(self.loader.loaded)
         services.run_loop(self.ticker)

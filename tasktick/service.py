@@ -100,6 +100,34 @@ class Services:
             self._crash.set_exception(crashed)
             self._crash.exception()  # retrieved: an unwatched crash must not warn at exit
 
+    async def begin(self, start: Coroutine[Any, Any, None], stop: asyncio.Event, grace_ms: float) -> bool:
+        """Run the start; false if it was to stop before that, and the start did not come to its end: it may wait for a
+        store that is away. What it has started is still to be stopped."""
+        starting = asyncio.ensure_future(start)
+        stopped = asyncio.ensure_future(stop.wait())
+        waiting = None
+        try:
+            await self._first(starting, stopped)
+            if stopped.done() and not starting.done():
+                waiting = asyncio.ensure_future(self._clock.sleep_ms(grace_ms))
+                await self._first(starting, waiting)
+            if starting.done():
+                starting.result()
+                return True
+            starting.cancel()
+            if self._crash.done():
+                self._crash.result()
+            await asyncio.wait({starting})
+            return False
+        finally:
+            for one in (starting, stopped, waiting):
+                if one is not None:
+                    one.cancel()
+
+    async def _first(self, *futures: "asyncio.Future[Any]") -> None:
+        """Wait for the first of these, or a crash."""
+        await asyncio.wait({*futures, self._crash}, return_when=asyncio.FIRST_COMPLETED)
+
     async def until(self, event: asyncio.Event) -> None:
         """Wait for the event; a crash meanwhile is raised here."""
         waiter = asyncio.ensure_future(event.wait())

@@ -26,6 +26,7 @@ from tasktick.api.ports import Ports
 from tasktick.api.rates import Rates
 from tasktick.api.routes import table
 from tasktick.api.routing import MethodRefused, Route, Router
+from tasktick.clock import latest_ms
 from tasktick.errors import Refused
 
 log = logs.get("api")
@@ -104,6 +105,8 @@ class Api:
             raise Refused(
                 "validation_failed", NO_SUCH_WORD, errors=[(f"?{name[:100]}", NO_SUCH_WORD) for name in query]
             )
+        body = await self._body(request, route)
+        now = self._ports.clock.now_ms()
         call = Call(
             ports=self._ports,
             method=route.method,
@@ -113,11 +116,12 @@ class Api:
             parameters=parameters,
             query=query,
             headers=request.headers,
-            body=await self._body(request, route),
-            now=self._ports.clock.now_ms(),
+            body=body,
+            now=now,
             in_flight=self._in_flight,
             rates=self._rates,
             told=told,
+            doubt_ms=max(0, latest_ms(self._ports.clock) - now),
         )
         return await route.handler(call)
 

@@ -33,6 +33,13 @@ class Call(msgspec.Struct, gc=False):
     in_flight: InFlight
     rates: Rates
     told: dict[str, str]
+    doubt_ms: int = 0
+    """By how much it may have been later than `now`."""
+
+    @property
+    def latest(self) -> int:
+        """What the time was at most when the request was read."""
+        return self.now + self.doubt_ms
 
     @property
     def tenant(self) -> str:

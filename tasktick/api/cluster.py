@@ -34,11 +34,13 @@ async def get(call: Call) -> Reply:
 
 async def rebalance(call: Call) -> Reply:
     """POST /v1/cluster/rebalance: let every node look now at what it should own, rather than at its next renewal."""
-    nothing_said(call)
-    no_query(call)
-    view = await call.ports.database.read(lambda tx: leases.view(tx, call.now))
-    call.ports.rebalance()
-    return answer(GOING_ON if _on_their_way(view) else OK, _shown(call, view))
+
+    async def operation(tx: Transaction) -> tuple[str, StoredAnswer]:
+        view = await leases.view(tx, call.now)
+        status = GOING_ON if _on_their_way(view) else OK
+        return "", StoredAnswer(status, encode(_shown(call, view)).decode(), {})
+
+    return await _moved(call, operation)
 
 
 async def drain(call: Call) -> Reply:
@@ -145,6 +147,8 @@ def _node(call: Call, view: View, row: NodeRow) -> dict[str, Any]:
         "tzdata": row.tzdata,
         "started_at": written(row.started_at),
         "expires_at": _end(row),
+        "clock_offset": None if row.clock_offset_ms is None else seconds(row.clock_offset_ms),
+        "history_regressed": row.history_regressed,
         "gossip": None if standings is None else standings.get(row.incarnation),
     }
 

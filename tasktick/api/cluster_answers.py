@@ -23,6 +23,17 @@ class ClusterNode(Answered):
     expires_at: Annotated[
         Time | None, Meta(description="When its term ends unless renewed; null where the store is its alone.")
     ]
+    clock_offset: Annotated[
+        Seconds | None,
+        Meta(description="How far its clock was ahead of the store's at its last renewal; null where they are one."),
+    ]
+    history_regressed: Annotated[
+        int,
+        Meta(
+            description="How often this process has found the store without something that had been there: what was "
+            "acknowledged last before may be missing."
+        ),
+    ]
     gossip: Annotated[
         Literal["alive", "suspect", "dead", "left"] | None,
         Meta(description="What gossip holds of it; null without gossip, or if gossip does not know it."),

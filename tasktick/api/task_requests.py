@@ -45,6 +45,8 @@ class Making(msgspec.Struct, frozen=True):
     now: int
     traceparent: str | None = None
     idempotency_key: str | None = None
+    latest: int | None = None
+    """What the time is at most, where that is not `now`: what a delay counts from."""
 
 
 def new_task(request: TaskRequest, making: Making) -> NewTask:
@@ -54,7 +56,7 @@ def new_task(request: TaskRequest, making: Making) -> NewTask:
     aim = aim_of(faults, request.target, making.sealing)
     retry = retry_of(faults, request.retry)
     key = checks.key(faults, "/key", request.key)
-    run_at = _run_at(faults, request.run_at, request.delay, now)
+    run_at = _run_at(faults, request.run_at, request.delay, now, making.latest)
     jitter_ms = checks.duration(faults, "/jitter", request.jitter, 0, JITTER_MAX_MS)
     expires_in_ms = _expires_in(faults, request.expires_in)
     queue = checks.name_of(faults, "/queue", request.queue, DEFAULT_QUEUE)
@@ -88,10 +90,11 @@ def new_task(request: TaskRequest, making: Making) -> NewTask:
     return NewTask(state, detail, Payload(aim.target, retry, making.traceparent))
 
 
-def _run_at(faults: Faults, run_at: Instant | None, delay: Duration | None, now: int) -> int:
-    """The nominal time: an instant, so long from now, or now."""
+def _run_at(faults: Faults, run_at: Instant | None, delay: Duration | None, now: int, latest: int | None = None) -> int:
+    """The nominal time: an instant, so long from now, or now. By no clock is a delay shorter than was asked."""
     if run_at is None:
-        return now + checks.duration(faults, "/delay", delay, 0, DELAY_MAX_MS)
+        delay_ms = checks.duration(faults, "/delay", delay, 0, DELAY_MAX_MS)
+        return delay_ms + (latest if delay_ms and latest is not None else now)
     if delay is not None:
         faults.add("/delay", "A task has run_at or delay, not both.")
     try:
@@ -151,13 +154,13 @@ def replacement(before: TaskView, new: NewTask, now: int) -> Edit:
     return Edit(change, detail, new.payload, new_payload=True)
 
 
-def patched(before: TaskView, patch: TaskPatch, sealing: Sealing, now: int) -> Edit:
+def patched(before: TaskView, patch: TaskPatch, sealing: Sealing, now: int, latest: int | None = None) -> Edit:
     """The task with what a PATCH gives in place of what it had."""
     faults = Faults()
     fields = _row_fields(faults, before.state, patch)
     detail = _patched_detail(faults, before.detail, patch)
     payload = _patched_payload(faults, before.payload, patch, sealing, fields)
-    _move(faults, before, patch, now, fields)
+    _move(faults, before, patch, (now, latest), fields)
     faults.end()
     new_payload = payload is not before.payload
     if new_payload:
@@ -204,7 +207,9 @@ def _patched_payload(
     return msgspec.structs.replace(payload, **parts) if parts else payload
 
 
-def _move(faults: Faults, before: TaskView, patch: TaskPatch, now: int, fields: dict[str, Any]) -> None:
+def _move(
+    faults: Faults, before: TaskView, patch: TaskPatch, moment: tuple[int, int | None], fields: dict[str, Any]
+) -> None:
     """A new time, exactly: jitter is of the time that was asked for first. A fire keeps its nominal one."""
     if patch.run_at is UNSET and patch.delay is UNSET:
         return
@@ -212,9 +217,9 @@ def _move(faults: Faults, before: TaskView, patch: TaskPatch, now: int, fields: 
         faults,
         None if patch.run_at is UNSET else patch.run_at,
         None if patch.delay is UNSET else patch.delay,
-        now,
+        *moment,
     )
-    due_at = max(run_at, now)
+    due_at = max(run_at, moment[0])
     fields |= {"due_at": due_at, "wake_at": due_at}
     if before.detail.schedule_id is None:
         fields["run_at"] = run_at

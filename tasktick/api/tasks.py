@@ -53,7 +53,9 @@ def sealing_of(call: Call) -> Sealing:
 
 def making_of(call: Call, idempotency_key: str | None = None) -> Making:
     """What new tasks of this request are made with."""
-    return Making(sealing_of(call), call.ports.ids, call.now, traceparent_of(call.headers), idempotency_key)
+    return Making(
+        sealing_of(call), call.ports.ids, call.now, traceparent_of(call.headers), idempotency_key, call.latest
+    )
 
 
 def view_of(new: NewTask) -> TaskView:
@@ -199,7 +201,7 @@ async def patch(call: Call) -> Reply:
     async def operation(tx: Transaction) -> tuple[TaskView, Any, bool]:
         before = await tasks.view(tx, call.tenant, call.parameters["id"])
         check_version(call, before.state)
-        edit = patched(before, request, sealing_of(call), call.now)
+        edit = patched(before, request, sealing_of(call), call.now, call.latest)
         after = await write_edit(tx, before, edit)
         last = await attempts.last(tx, [after.state.id])
         return after, last.get(after.state.id), edit.change is not None

@@ -7,7 +7,7 @@ to end is looked at again when it does, so that nobody waits for the next third.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -21,7 +21,7 @@ from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.partition import Lease
 from tasktick.store import leases
-from tasktick.store.leases import Start, View
+from tasktick.store.leases import Bearing, Start, View
 from tasktick.store.protocol import Lane, Transaction, Writer
 
 log = logs.get("cluster")
@@ -133,8 +133,12 @@ class LeaseKeeper:
         had = set(self._ownership.epochs)
         self._ownership.lose_all()
         await self._writer.write(lambda tx: leases.leave(tx, me, now), Lane.FIRE)
+        self._pass_on_to_others(had)
+
+    def _pass_on_to_others(self, had: Collection[int]) -> None:
+        """Tell those whose they are now of these."""
         if self.view is not None:
-            others = [node for node in self.view.nodes if node.incarnation != me]
+            others = [node for node in self.view.nodes if node.incarnation != self._start.incarnation]
             self._pass_on((heir, one) for one, heir in placement(others, self.view.now).items() if one in had)
 
     async def end(self) -> None:
@@ -188,9 +192,11 @@ class LeaseKeeper:
 
     async def _renew(self) -> Answer | None:
         incarnation, now, beat, clock = self._start.incarnation, self._clock.now_ms(), self._ownership.beat, self._clock
+        offset_ms = clock.offset_ms if isinstance(clock, StoreClock) else None
+        bearing = Bearing(offset_ms, self._metrics.events["history_regressed"])
 
         async def operation(tx: Transaction) -> Answer | None:
-            if not await leases.renew(tx, incarnation, beat, self._ttl_ms, now):
+            if not await leases.renew(tx, incarnation, beat, self._ttl_ms, now, bearing):
                 return None
             asked_ms = clock.monotonic_ms()
             told = await leases.time(tx, now)
@@ -291,10 +297,18 @@ class LeaseKeeper:
             self._metrics.events["partition_handed_over"] += len(given)
             log.info("partitions_handed_over", partitions=len(given))
         if todo.acquire and not self._leaving and self.is_time_settled:
-            epochs = await self._writer.write(lambda tx: leases.acquire(tx, me, now, todo.acquire), Lane.FIRE)
-            if not self._leaving:  # it may have begun to leave while this was under way, and has given back all
-                self._took(self._ownership.reconcile(epochs, now))
+            await self._acquire(todo.acquire)
         return bool(todo.request or given or todo.acquire) or self._waits()
+
+    async def _acquire(self, partitions: Sequence[int]) -> None:
+        me, now = self._start.incarnation, self._clock.now_ms()
+        epochs = await self._writer.write(lambda tx: leases.acquire(tx, me, now, partitions), Lane.FIRE)
+        if self._leaving:
+            # It began to leave while this was under way; what it gave back may not have been all: this is the rest.
+            await self._writer.write(lambda tx: leases.release(tx, me, list(epochs), now), Lane.FIRE)
+            self._pass_on_to_others(epochs)
+        else:
+            self._took(self._ownership.reconcile(epochs, now))
 
     def _holders(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
         rows: dict[int, Lease] = {} if self.view is None else {lease.partition: lease for lease in self.view.leases}

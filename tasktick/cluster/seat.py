@@ -29,6 +29,8 @@ from tasktick.store.leases import Start, View
 
 # Of these the database may know more, or will soon.
 WORTH_A_LOOK = frozenset({Happening.JOINED, Happening.DIED, Happening.LEFT, Happening.REPLACED, Happening.UPDATED})
+# A store that is away must not keep a node from ending: its term then ends by itself.
+END_MS = 10_000
 
 
 class Ring(msgspec.Struct, frozen=True):
@@ -92,7 +94,7 @@ class Seat:
         """Gossip, if so set; then begin the term, and take what is free and ours."""
         if ring is not None:
             await self._start_gossip(services, ring, random)
-        services.on_stop("leases", self.keeper.end)
+        services.on_stop("leases", self.keeper.end, END_MS)
         await self.keeper.join()
         await self.keeper.step()
         services.run_loop(self.keeper)

@@ -21,6 +21,7 @@ OK = 200
 GOING_ON = 202
 LOOK_EVERY_S = 0.5
 INTERRUPTED = 130
+CLOCK_OFFSET_MOST_S = 1.0
 
 
 @click.command("cluster")
@@ -52,6 +53,14 @@ def _print(cluster: Mapping[str, Any]) -> None:
     render.cells(picture(cluster))
     for line in _moves(cluster):
         click.echo(line)
+    for node in cluster["nodes"]:
+        if node.get("history_regressed"):
+            render.say(
+                f"Mind: {render.clean(node['name'])} found the store without what it had said, "
+                f"{node['history_regressed']} times; tasks that were acknowledged last before may be missing."
+            )
+        if abs(node.get("clock_offset") or 0) > CLOCK_OFFSET_MOST_S:
+            render.say(f"Mind: the clock of {render.clean(node['name'])} is {node['clock_offset']} s off the store's.")
     if not cluster.get("tzdata_agrees", True):
         render.say(
             "Mind: the nodes have different time zones (tzdata), and may compute different times for a schedule."

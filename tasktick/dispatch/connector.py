@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import ClientRequest, ClientTimeout, TCPConnector
-from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.abc import AbstractResolver, AbstractStreamWriter, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import AddrInfoType, Connection
 from aiohttp.http import RawResponseMessage
@@ -145,6 +145,11 @@ class GuardedResolver(AbstractResolver):
 DROP_UNSENT = struct.pack("ii", 1, 0)
 
 
+def always() -> bool:
+    """Nobody has said until when."""
+    return True
+
+
 class BoundedHandler(ResponseHandler):
     """The protocol of one connection, with bounds on what an answer may send."""
 
@@ -155,6 +160,8 @@ class BoundedHandler(ResponseHandler):
     _interim = 0
     _received_bytes = 0
     _last_bytes = b""
+    may_write: Callable[[], bool] = staticmethod(always)
+    """Asked with the first byte of each request: whether it is still permitted to leave."""
 
     def begin(self) -> None:
         """Make ready for a request."""
@@ -250,6 +257,22 @@ class BoundedHandler(ResponseHandler):
             self.transport.abort()
         if not self._has_head:
             self.set_exception(HttpProcessingError(message=anomaly.code))
+
+
+class PermittedRequest(ClientRequest):
+    """A request that looks again before its first byte: its body, and its headers with it, are written by a task of
+    their own, and by its turn it may be too late."""
+
+    async def write_bytes(
+        self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+    ) -> None:
+        """Write what there is, or let nothing of it leave."""
+        handler = conn.protocol
+        if isinstance(handler, BoundedHandler) and not handler.may_write():
+            handler.set_exception(ConnectionAbortedError())
+            conn.close()
+            return
+        await super().write_bytes(writer, conn, content_length)
 
 
 def _new_handler(loop: AbstractEventLoop) -> ResponseHandler:

@@ -18,7 +18,14 @@ from aiohttp import http_parser
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from tasktick.dispatch.connector import HEAD_BYTES_MAX, BoundedHandler, GuardedConnector, SystemResolver
+from tasktick.dispatch.connector import (
+    HEAD_BYTES_MAX,
+    BoundedHandler,
+    GuardedConnector,
+    PermittedRequest,
+    SystemResolver,
+    always,
+)
 from tasktick.dispatch.failure import failure_of
 from tasktick.dispatch.guard import AddressPolicy, TargetRefused, judge_url
 from tasktick.dispatch.outcome import (
@@ -61,6 +68,7 @@ class _Exchange:
     __slots__ = (
         "answer",
         "body",
+        "came_too_late",
         "expired",
         "handler",
         "limit_ms",
@@ -80,13 +88,25 @@ class _Exchange:
         self.body = b""
         self.truncated = False
         self.expired = False
+        self.came_too_late = False
 
     def connected(self, handler: BoundedHandler) -> None:
         """From here on a byte may leave, unless it is too late for that."""
         if self.monotonic() > self.request.start_by_ms:
             raise _StartedTooLate
+        handler.may_write = self.may_write
         self.handler = handler
         self.limit_ms = self.request.deadline_ms
+
+    def may_write(self) -> bool:
+        """Whether its first byte may still leave."""
+        self.came_too_late = self.monotonic() > self.request.start_by_ms
+        return not self.came_too_late
+
+    def ended(self) -> None:
+        """The connection outlives it, and is not to keep it."""
+        if self.handler is not None and self.handler.may_write == self.may_write:
+            self.handler.may_write = always
 
     def cut_off(self) -> None:
         """Let nothing of it arrive any more; a connection that has its whole answer may be another's by now."""
@@ -157,6 +177,7 @@ class WebhookSender:
         )
         session = aiohttp.ClientSession(
             connector=connector,
+            request_class=PermittedRequest,
             cookie_jar=_NoCookies(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_timeout_ms / 1_000),
             auto_decompress=False,
@@ -219,12 +240,15 @@ class WebhookSender:
             if not exchange.expired or task.uncancel() > 0:
                 raise
             failure = TIMEOUT if exchange.handler is not None else CONNECT_TIMEOUT
+            if exchange.came_too_late:
+                failure = TOO_LATE
         except _StartedTooLate:
             failure = CONNECT_TIMEOUT
         except Exception as error:  # noqa: BLE001 # whatever it is, the attempt has ended, and its row says how
-            failure = self._failure(exchange, error)
+            failure = TOO_LATE if exchange.came_too_late else self._failure(exchange, error)
         finally:
             del self._exchanges[task]
+            exchange.ended()
             if exchange.answer is not None and (exchange.truncated or exchange.answer.status < 200):
                 exchange.answer.close()
         return self._outcome(exchange, failure, started_ms)
@@ -282,7 +306,7 @@ class WebhookSender:
             error_code=failure.code if failure is not None else None,
             error_class=failure.error_class if failure is not None else None,
             detail=failure.detail if failure is not None else "",
-            byte_left=exchange is not None and exchange.handler is not None,
+            byte_left=exchange is not None and exchange.handler is not None and not exchange.came_too_late,
             started_at_monotonic_ms=started_ms,
             duration_ms=self._monotonic() - started_ms,
         )

@@ -36,3 +36,5 @@ class NodeRow(msgspec.Struct, frozen=True):
     tzdata: str | None = None
     dead_at: int | None = None
     leaving: bool = False
+    clock_offset_ms: int | None = None
+    history_regressed: int = 0

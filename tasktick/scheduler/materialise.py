@@ -51,7 +51,7 @@ class Decider(msgspec.Struct, frozen=True):
     @property
     def term(self) -> Term:
         """Under which leases it writes, now."""
-        return Term(self.ownership.incarnation, self.ownership.epochs)
+        return Term(self.ownership.incarnation, self.ownership.epochs, self.ownership.beat)
 
     def recorder(self, now: int, partition: int) -> Recorder:
         """As the ledger names it."""

@@ -17,9 +17,8 @@ HOUR_MS = 3_600_000
 IDLE_MS = 60_000
 DOUBTFUL_STEP_MS = 3_600_000
 BETWEEN_BATCHES_MS = 100
-
+# What only this kind of database needs, of what ended before: whether there is more of it.
 Tidy = Callable[[int, int], Awaitable[bool]]
-"""What the store does by itself with what is old, by now and before when; whether there is more."""
 
 
 class Retention:

@@ -3,6 +3,7 @@
 Layout: `protocol` says what a database must be able to do; `connect` is the only module that knows
 the drivers; `opening` chooses; `database` and `postgres_database` open, migrate and close; `writer`
 and `postgres_writer` are the ways in (`lanes`, whole batches, one commit for what waits together).
+`moving` carries a store to another place, and `whereabouts` says where it is.
 One module per noun holds its operations, written once over `Transaction`; the statements themselves
 are in `sql/<dialect>/<noun>.sql` under the same names.
 

@@ -5,17 +5,19 @@ written beside its name, synced, and renamed; then `manifest.json` is, which has
 names is whole, and who was cut off begins again at the day where it stood.
 
 What is dropped is what a file holds, read back from it: a task that has changed since stays. On PostgreSQL a day of
-history goes whole, and only if the file has as many of its tasks as the day counts.
+history goes whole, and only if the day has the tasks that were written: by their sum, and by their number.
 """
 
+import fcntl
 import gzip
 import hashlib
-import io
 import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -32,6 +34,10 @@ FORMAT = "tasktick-archive/1"
 DAY_MS = 86_400_000
 PAGE_ROWS = 500
 READ_BYTES = 1_048_576
+# Tasks that are read whole at once: of the largest, five hundred would fill the memory.
+WHOLE_ROWS = 20
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
 
 
 class Archived(msgspec.Struct, frozen=True):
@@ -67,7 +73,7 @@ class File(msgspec.Struct):
     """What the manifest says of a file.
 
     It is `dropped` when the store no longer has what is in it, and `superseded` when the day has changed since and
-    has another file; either is kept as it is.
+    has another file; either is kept as it is. `history_sum` is of those of its tasks that were in history.
     """
 
     day: str
@@ -76,6 +82,7 @@ class File(msgspec.Struct):
     attempts: int
     bytes: int
     sha256: str
+    history_sum: str = ""
     dropped: bool = False
     superseded: bool = False
 
@@ -118,10 +125,23 @@ class Folder:
     def __init__(self, path: Path, store: str) -> None:
         self.path = path
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             self.manifest = self._read(store)
         except OSError as error:
             raise StoreError(f"The folder {path} cannot be used: {error.strerror}. Name another with --out.") from error
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Have it to ourselves: two that write the same file would leave half of each."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.manifest = self._read(self.manifest.store)
+            yield
+        except BlockingIOError as error:
+            raise StoreError(f"Another archive is being written to {self.path}. Wait for its end.") from error
+        finally:
+            os.close(descriptor)
 
     def _read(self, store: str) -> Manifest:
         place = self.path / MANIFEST
@@ -149,7 +169,7 @@ class Folder:
         """Note a file, durably."""
         self.manifest.files[name] = file
         part = self.path / f"{MANIFEST}.part"
-        with part.open("wb") as out:
+        with _private(part) as out:
             out.write(msgspec.json.format(msgspec.json.encode(self.manifest)))
             out.flush()
             os.fsync(out.fileno())
@@ -167,7 +187,7 @@ class Folder:
         """Write a day's tasks, as this snapshot has them; the file is whole when its name is there."""
         part = self.path / f"{name}.part"
         file = File(day_text(from_at), 0, 0, 0, 0, "")
-        with part.open("wb") as out:
+        with _private(part) as out:
             # No time in the header: the same rows make the same file.
             with gzip.GzipFile(filename="", fileobj=out, mode="wb", mtime=0) as packed:
                 for page in pages:
@@ -199,13 +219,12 @@ async def _write_page(tx: Transaction, packed: gzip.GzipFile, file: File, from_a
     last: Ended | None = None
     while rows := await page(tx, from_at, last):
         last = rows[-1]
-        buffer = io.BytesIO()
-        for one in await whole(tx, rows):
-            buffer.write(msgspec.json.encode(one) + b"\n")
-            file.tasks += 1
-            file.in_history += one.in_history
-            file.attempts += len(one.attempts)
-        packed.write(buffer.getvalue())
+        for start in range(0, len(rows), WHOLE_ROWS):
+            for one in await whole(tx, rows[start : start + WHOLE_ROWS]):
+                packed.write(msgspec.json.encode(one) + b"\n")
+                file.tasks += 1
+                file.in_history += one.in_history
+                file.attempts += len(one.attempts)
 
 
 async def whole(tx: Transaction, rows: list[Ended]) -> list[Archived]:
@@ -243,6 +262,12 @@ async def drop_unchanged(tx: Transaction, lines: list[Line]) -> int:
     if same:
         await tasks.delete(tx, same)
     return len(same)
+
+
+def _private(path: Path) -> IO[bytes]:
+    """A new file that nobody else may read: it has what was sent, and what was answered."""
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE), "wb")
 
 
 def checksum(path: Path) -> str:

@@ -10,12 +10,23 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from tasktick.errors import StoreError
-from tasktick.store.archive import PAGE_ROWS, File, Folder, Line, Page, day_start, day_text, drop_unchanged, hot_page
+from tasktick.store.archive import (
+    DAY_MS,
+    PAGE_ROWS,
+    File,
+    Folder,
+    Line,
+    Page,
+    day_start,
+    day_text,
+    drop_unchanged,
+    hot_page,
+)
 from tasktick.store.connect import PostgresConnection, RawConnection
 from tasktick.store.postgres import BEGIN_CHECK, CommitUnknown
 from tasktick.store.postgres import read_with as read_on_server
 from tasktick.store.postgres import write_with as write_on_server
-from tasktick.store.postgres_history import days_of, drop_day, drop_leftovers, history_page
+from tasktick.store.postgres_history import days_of, drop_day, drop_leftovers, history_page, sum_of_day
 from tasktick.store.protocol import Aborted, Operation, Transaction
 from tasktick.store.sqlite import read_with, step, write_with
 
@@ -34,7 +45,9 @@ class Access(Protocol):
 
     async def days(self, before: int) -> list[int]: ...
 
-    async def drop_history(self, from_at: int, tasks: int) -> bool: ...
+    async def history_sum(self, tx: Transaction, from_at: int) -> str: ...
+
+    async def drop_history(self, from_at: int, file: File) -> bool: ...
 
     async def clear(self) -> None: ...
 
@@ -58,9 +71,14 @@ class FileAccess:
         """The days before this one on which something ended."""
         return await self.read(lambda tx: tx.rows("archive_days", int, before=before))
 
-    async def drop_history(self, from_at: int, tasks: int) -> bool:
+    async def history_sum(self, tx: Transaction, from_at: int) -> str:
         """There is none."""
-        del from_at, tasks
+        del tx, from_at
+        return ""
+
+    async def drop_history(self, from_at: int, file: File) -> bool:
+        """There is none."""
+        del from_at, file
         return True
 
     async def clear(self) -> None:
@@ -101,9 +119,19 @@ class ServerAccess:
 
         return await self.read(operation)
 
-    async def drop_history(self, from_at: int, tasks: int) -> bool:
-        """Let a day of history go, if it holds as many tasks as were written."""
-        return await self.write(lambda tx: drop_day(tx, from_at, tasks))
+    async def history_sum(self, tx: Transaction, from_at: int) -> str:
+        """What tells one day of history from another that has as many tasks."""
+        return await sum_of_day(tx, from_at)
+
+    async def drop_history(self, from_at: int, file: File) -> bool:
+        """Let a day of history go, if it holds what was written."""
+
+        async def is_other(tx: Transaction) -> bool:
+            is_there = from_at in await days_of(tx, from_at + DAY_MS)
+            return is_there and await sum_of_day(tx, from_at) != file.history_sum
+
+        # Read without a lock, since that may take a while; what has come or gone since is told by the number.
+        return not await self.read(is_other) and await self.write(lambda tx: drop_day(tx, from_at, file.in_history))
 
     async def clear(self) -> None:
         """Drop the tables of the days that are gone."""
@@ -124,13 +152,14 @@ async def archive(
 ) -> list[Done]:
     """Write out what ended before a day, and drop it if that is wanted; what was done, day by day."""
     done = []
-    for from_at in await access.days(day_start(before)):
-        one = await _day(access, folder, from_at, drop=drop)
-        if one is not None:
-            told(one)
-            done.append(one)
-    if drop:
-        await access.clear()
+    with folder.held():
+        for from_at in await access.days(day_start(before)):
+            one = await _day(access, folder, from_at, drop=drop)
+            if one is not None:
+                told(one)
+                done.append(one)
+        if drop:
+            await access.clear()
     return done
 
 
@@ -146,7 +175,7 @@ async def _day(access: Access, folder: Folder, from_at: int, *, drop: bool) -> D
             return done
         if done is not None:
             folder.verify(name)
-        if await access.drop_history(from_at, file.in_history):
+        if await access.drop_history(from_at, file):
             await _drop_rest(access, folder, name, file)
             return done
         if done is not None:  # something has come or gone since: what is there now gets a file of its own
@@ -156,7 +185,12 @@ async def _day(access: Access, folder: Folder, from_at: int, *, drop: bool) -> D
 
 
 async def _written(access: Access, folder: Folder, name: str, from_at: int) -> File:
-    file = await access.read(lambda tx: folder.write(tx, name, from_at, access.pages))
+    async def operation(tx: Transaction) -> File:
+        file = await folder.write(tx, name, from_at, access.pages)
+        file.history_sum = await access.history_sum(tx, from_at)
+        return file
+
+    file = await access.read(operation)
     if file.tasks:
         folder.keep(name, file)
     else:

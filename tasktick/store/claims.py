@@ -206,9 +206,13 @@ async def expired_leases(
     tx: Transaction, now: int, own: list[str], limit: int, partitions: list[str] | None = None
 ) -> list[Claimed]:
     """Attempts in these partitions whose lease has passed, but for those in the asker's own hands."""
+    if partitions == []:
+        return []
     return await tx.rows("task_expired_leases", Claimed, now=now, own=own, limit=limit, partitions=partitions)
 
 
 async def orphans(tx: Transaction, limit: int, partitions: list[str] | None = None) -> list[Claimed]:
     """Attempts in these partitions of processes that are proven dead."""
+    if partitions == []:
+        return []
     return await tx.rows("task_orphans", Claimed, limit=limit, partitions=partitions)

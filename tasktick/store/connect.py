@@ -6,8 +6,9 @@ is imported: it brings a current SQLite, and every release before 3.51.3 has a r
 the reset of the write-ahead log. All writes and checkpoints go through one connection in any case.
 """
 
+import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -153,7 +154,9 @@ class PostgresConnection(Protocol):
 
     async def fetch(self, query: str, *arguments: Any) -> Sequence[Any]: ...
 
-    async def copy_records_to_table(self, table_name: str, *, records: Any, columns: Sequence[str]) -> str: ...
+    async def copy_records_to_table(
+        self, table: str, *, records: Iterable[tuple[Any, ...]], columns: Sequence[str]
+    ) -> str: ...
 
     async def close(self, *, timeout: float | None = None) -> None: ...  # noqa: ASYNC109 - asyncpg's
 
@@ -197,7 +200,13 @@ def require_postgres_driver() -> None:
 
 
 async def connect_postgres(
-    url: str, *, application: str, timeout_ms: float, command_timeout_ms: float | None, keep_statements: bool
+    url: str,
+    *,
+    application: str,
+    timeout_ms: float,
+    command_timeout_ms: float | None,
+    keep_statements: bool,
+    silence_ms: int,
 ) -> PostgresConnection:
     """Connect; statements that are used again are kept prepared, unless a pooler stands in between."""
     require_postgres_driver()
@@ -212,7 +221,30 @@ async def connect_postgres(
         max_cacheable_statement_size=0,
         server_settings={"application_name": application},
     )
+    _notice_silence(connection, silence_ms)
     return connection
+
+
+def _notice_silence(connection: Any, silence_ms: int) -> None:
+    """Let the kernel end a TCP connection whose other side is gone without a word, whether it is in use or idle.
+
+    Said of our own socket, and not to the server: a pooler in between refuses settings that it does not know.
+    """
+    made: socket.socket | None = connection._transport.get_extra_info("socket")  # a test pins this name
+    if made is None or made.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    # Asked after a quarter of it, and each quarter again; the third question without an answer is the last.
+    quarter_s = max(1, silence_ms // 4_000)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    wanted = {
+        "TCP_KEEPIDLE": quarter_s,
+        "TCP_KEEPINTVL": quarter_s,
+        "TCP_KEEPCNT": 3,
+        "TCP_USER_TIMEOUT": max(silence_ms, 1_000),
+    }
+    for name, value in wanted.items():
+        if hasattr(socket, name):  # not every system has every one
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def fault_of(error: BaseException) -> Fault | None:

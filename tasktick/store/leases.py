@@ -29,6 +29,15 @@ class Start(msgspec.Struct, frozen=True):
     """Whether it alone has that now. Of several processes under one lock, only the first has."""
 
 
+class Bearing(msgspec.Struct, frozen=True):
+    """How a node stands to its store, by its own account."""
+
+    clock_offset_ms: int | None = None
+    """How far its clock is ahead of the store's, if that has one."""
+    history_regressed: int = 0
+    """How often something was missing that had been there."""
+
+
 class View(msgspec.Struct, frozen=True):
     """Both tables at one instant of the database."""
 
@@ -56,12 +65,15 @@ async def join(tx: Transaction, start: Start, now: int) -> None:
     await tx.run("node_insert", **msgspec.structs.asdict(start), now=now)
 
 
-async def renew(tx: Transaction, incarnation: str, beat: int, ttl_ms: int, now: int) -> bool:
+async def renew(
+    tx: Transaction, incarnation: str, beat: int, ttl_ms: int, now: int, bearing: Bearing | None = None
+) -> bool:
     """Prolong this node's term; false if the term is not the one that was seen.
 
     A holder may renew a term that has expired and that nobody took: what it still owns is in the view.
     """
-    return await tx.run("node_renew", incarnation=incarnation, beat=beat, ttl_ms=ttl_ms, now=now) > 0
+    said = msgspec.structs.asdict(bearing or Bearing())
+    return await tx.run("node_renew", incarnation=incarnation, beat=beat, ttl_ms=ttl_ms, now=now, **said) > 0
 
 
 async def begin_anew(tx: Transaction, before: str, start: Start, now: int) -> None:
@@ -96,7 +108,7 @@ async def timeline(tx: Transaction) -> str:
 async def acquire(
     tx: Transaction, incarnation: str, now: int, partitions: Sequence[int] = ALL_PARTITIONS
 ) -> dict[int, int]:
-    """Take those that are free; the epochs of all that this incarnation owns."""
+    """Take those that are free and that no open claim holds; the epochs of all that this incarnation owns."""
     await tx.run("leases_acquire", partitions=partitions, incarnation=incarnation, now=now)
     return await owned(tx, incarnation)
 

@@ -111,6 +111,7 @@ class Mover:
         await self._leave(await self._target.whereabouts())
         tables = await self._pass("check")
         self._tools.at("checked")
+        await self._require_left()
         await self._target.open_up(self._tools.run)
         self._tools.at("opened")
         downtime_ms = round(self._tools.clock.monotonic_ms() - started_ms)
@@ -132,6 +133,9 @@ class Mover:
                     f"The move to {self._target.shown} was not cut off: what has happened since is there alone. Move "
                     "back, the other way round, with --replace."
                 )
+            # A run that only slept would open the target beside the source: it is told that another has taken over.
+            await self._held(self._target)
+            await self._target.go_on(found.store_id, self._tools.run)
         await self._source.come_back()
 
     async def _held(self, end: End) -> None:
@@ -233,6 +237,12 @@ class Mover:
                     raise
                 await clock.sleep_ms(LOOK_EVERY_MS)
         self._tools.at("left")
+
+    async def _require_left(self) -> None:
+        """Somebody may have given the move up meanwhile, without the target."""
+        source, target = await self._source.whereabouts(), await self._target.whereabouts()
+        if source.moved_to_id != target.store_id:
+            raise StoreMoved(f"The move was given up meanwhile: {self._source.shown} may be served again.")
 
     async def _pass(self, phase: str, reached: Reached | None = None) -> list[Carried]:
         """Bring the target to what the source holds, table by table; what it holds then."""

@@ -61,6 +61,7 @@ NOT_CARRIED = {
     "schema_steps": "each store tells its own",
     "whereabouts": "it is about this very store",
     "marks": "of connections that are gone",
+    "singletons": "what nodes hold that are gone",
     "event_head": "it follows from the last event",
     "history": "what has gone is not read",
     "history_days": "made as they are needed",

@@ -9,7 +9,7 @@ from tasktick.service import Spawner
 from tasktick.settings import StoreConfig
 from tasktick.store.database import SqliteDatabase, open_sqlite, sqlite_path
 from tasktick.store.postgres_database import PostgresDatabase, application_name, open_postgres
-from tasktick.store.postgres_links import PostgresAddress
+from tasktick.store.postgres_links import PostgresAddress, check_url
 
 POSTGRES_STARTS = ("postgresql://", "postgres://")
 Place = Path | PostgresAddress
@@ -19,6 +19,7 @@ OpenStore = SqliteDatabase | PostgresDatabase
 def place_of(config: StoreConfig) -> Place:
     """Where the store is: a file, or a database on a server."""
     if config.url is not None and config.url.startswith(POSTGRES_STARTS):
+        check_url(config.url)
         return PostgresAddress(config.url, application_name(), config.prepared_statements)
     return sqlite_path(config.url, Path(config.data))
 

@@ -20,6 +20,7 @@ import msgspec
 
 from tasktick.errors import StoreBroken, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from tasktick.store.connect import Fault, PostgresConnection, fault_of
+from tasktick.store.postgres_copy import copy_in, copy_of
 from tasktick.store.protocol import Aborted, Operation
 from tasktick.store.queries import Positional, load, positional
 
@@ -27,12 +28,16 @@ T = TypeVar("T")
 
 # Settings of every transaction (RULES). A partition's due rows are few among many, whatever the statistics said when
 # a plan was made: a queue's statements go by index, and are not worth compiling.
-_TIMEOUTS = (
-    "SET LOCAL statement_timeout = 5000",
-    "SET LOCAL lock_timeout = 2000",
-    "SET LOCAL idle_in_transaction_session_timeout = 2000",
-    "SET LOCAL client_connection_check_interval = 1000",
-)
+STATEMENT_MOST_MS = 5_000
+_LIMITS = {
+    "statement_timeout": str(STATEMENT_MOST_MS),
+    "lock_timeout": "2000",
+    "idle_in_transaction_session_timeout": "2000",
+    "client_connection_check_interval": "1000",
+}
+_TIMEOUTS = tuple(f"SET LOCAL {name} = {value}" for name, value in _LIMITS.items())
+# What a transaction that writes must find itself under.
+WRITES_UNDER = {"transaction_isolation": "read committed", "transaction_read_only": "off", **_LIMITS}
 _BY_INDEX = (
     "SET LOCAL enable_seqscan = off",
     "SET LOCAL enable_hashjoin = off",
@@ -41,13 +46,15 @@ _BY_INDEX = (
 )
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 BEGIN_WRITE = "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *_TIMEOUTS, *_BY_INDEX))
-BEGIN_NEAR = "; ".join((_SNAPSHOT, *_TIMEOUTS, *_BY_INDEX))
+# What is due is read in the order of an index, as far as a page goes, and never gathered whole to be sorted.
+BEGIN_NEAR = "; ".join((_SNAPSHOT, *_TIMEOUTS, *_BY_INDEX, "SET LOCAL enable_bitmapscan = off"))
 BEGIN_READ = "; ".join((_SNAPSHOT, *_TIMEOUTS, "SET LOCAL jit = off"))
 BEGIN_CHECK = _SNAPSHOT
 
 
 def begin_term(limit_ms: int) -> str:
     """For what is of no use later."""
+    limit_ms = min(limit_ms, STATEMENT_MOST_MS)
     limits = (f"SET LOCAL statement_timeout = {limit_ms}", f"SET LOCAL lock_timeout = {limit_ms}")
     return "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *_TIMEOUTS, *limits, *_BY_INDEX))
 
@@ -91,6 +98,9 @@ class PostgresTransaction:
         return msgspec.json.decode(cell, type=list[kind], strict=False)  # type: ignore[valid-type] # a type in a value
 
     async def run(self, query: str, /, **parameters: Any) -> int:
+        copy = copy_of(query, parameters)
+        if copy is not None:
+            return await copy_in(self._raw, copy, parameters["rows"])
         status = ""
         if self._last_words is not None and query in _WITH_COMMIT:
             self._last_words += [written_out(one, parameters) for one in self._queries[query]]

@@ -110,8 +110,7 @@ async def steps(address: PostgresAddress, *, only_check: bool, to: int | None = 
             judge_server(await facts_of(raw))
             return await migrate(raw, to, connect=lambda: connect_patiently(address))
     except Exception as error:
-        raise_as_ours(address, error)
-        raise
+        raise _not_migrated(address, error) from error
 
 
 async def back(address: PostgresAddress, to: int, *, lose_data: bool) -> list[Migration]:
@@ -120,8 +119,19 @@ async def back(address: PostgresAddress, to: int, *, lose_data: bool) -> list[Mi
         async with _connected(address) as raw:
             return await migrate_back(raw, to, lose_data=lose_data, connect=lambda: connect_patiently(address))
     except Exception as error:
-        raise_as_ours(address, error)
-        raise
+        raise _not_migrated(address, error) from error
+
+
+def _not_migrated(address: PostgresAddress, error: Exception) -> Exception:
+    """What a person is told: a migration may meet what others have made in the database."""
+    raise_as_ours(address, error)
+    if fault_of(error) is None:
+        return error
+    reason = ": ".join(part for part in (str(error).partition("\n")[0], getattr(error, "detail", None)) if part)
+    return StoreError(
+        f"The store {address.shown} cannot be migrated: {reason}. What was done so far stays; run the command again "
+        "when that is out of the way."
+    )
 
 
 async def version(address: PostgresAddress) -> int:

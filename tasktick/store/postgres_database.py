@@ -25,6 +25,8 @@ from tasktick.store.database import lock_file
 from tasktick.store.postgres import (
     BEGIN_NEAR,
     BEGIN_READ,
+    BEGIN_WRITE,
+    WRITES_UNDER,
     PostgresTransaction,
     known,
 )
@@ -51,6 +53,7 @@ API_READERS = 4
 RENEWALS_PER_TTL = 3
 LOCK_NAME = "postgres"
 HOME_NAME = "home.id"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -127,8 +130,8 @@ class PostgresDatabase:
     async def close(self) -> None:
         """Write what is queued, then close; the lock goes last."""
         await self._writer.close()
-        await self._term.close()
         await self.history.close()
+        await self._term.close()
         await self._near.close()
         await self._api.close()
         if self._folder_lock is not None:
@@ -150,12 +153,15 @@ async def open_postgres(
     # One that was taken before is handed down, and held by all who have it: it is free when the last has ended.
     held = lock_file(data / LOCK_NAME) if folder_lock is None else os.fdopen(folder_lock, "r+")
     os.set_inheritable(held.fileno(), False)
+    # A server that is there no more is noticed while the term still lasts.
+    address = msgspec.structs.replace(address, silence_ms=ttl_ms * 2 // 3)
     gate = Gate(address, clock, random)
     raw: PostgresConnection | None = None
     try:
-        home = home_of(data, socket.gethostname())
+        home = home_of(data, socket.gethostname(), boot_id())
         raw = await connect_patiently(address)
         judge_server(await facts_of(raw))
+        await judge_settings(raw)
         gate.is_known = True
         await tell_time(raw, clock)
         done = await migrate(raw, connect=lambda: connect_patiently(address))
@@ -172,6 +178,7 @@ async def open_postgres(
             await raw.close()
     database = PostgresDatabase(gate, clock, home, ttl_ms)
     database.start(spawn, held)
+    await database.history.make_ahead(clock.now_ms())
     return database
 
 
@@ -224,19 +231,46 @@ def judge_server(facts: Facts) -> None:
         )
 
 
+async def judge_settings(raw: PostgresConnection) -> None:
+    """Refuse a server, or a pooler before it, on which a transaction is not under the limits that it asks for."""
+    await raw.execute(BEGIN_WRITE)
+    try:
+        rows = await PostgresTransaction(raw).rows("server_settings", tuple[str, str], names=list(WRITES_UNDER))
+    finally:
+        await raw.execute("ROLLBACK")
+    found = dict(rows)
+    wrong = [
+        f"{name} is {found.get(name)}, not {must}" for name, must in WRITES_UNDER.items() if found.get(name) != must
+    ]
+    if wrong:
+        raise ConfigError(
+            f"store.url: what a transaction sets does not take effect there: {'; '.join(wrong)}. A pooler in between "
+            "must pool by transaction or by session, and pass SET LOCAL on."
+        )
+
+
 def application_name() -> str:
     """What we are called in pg_stat_activity."""
     return f"tasktick on {socket.gethostname()[:32]} ({os.getpid()})"
 
 
-def home_of(data: Path, machine: str) -> str:
-    """What the lock on this data folder is proof for: this very folder on this machine.
+def boot_id() -> str:
+    """What the kernel calls this start of the machine; nothing where it has no name for it."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
 
-    A folder that was copied, to bring its keys to another node, has another home than the one it was copied from.
+
+def home_of(data: Path, machine: str, boot: str) -> str:
+    """What the lock on this data folder is proof for: this very folder on this machine, since it was started.
+
+    A folder that was copied, to bring its keys to another node, has another home than the one it was copied from. A
+    machine that was cloned with its folder, which is the same in all else, was started by itself.
     """
     path = data / HOME_NAME
     if not path.exists():
         path.write_text(f"{secrets.token_hex(8)}\n")
         path.chmod(0o600)
-    told = f"{path.read_text().strip()} {path.stat().st_ino} {machine}"
+    told = f"{path.read_text().strip()} {path.stat().st_ino} {machine} {boot}"
     return hashlib.sha256(told.encode()).hexdigest()[:16]

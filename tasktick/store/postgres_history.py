@@ -29,6 +29,8 @@ DAYS_AHEAD = 14
 # What ended a moment ago is asked for most.
 MOVE_AFTER_MS = 600_000
 ROWS_MAX = 500
+# What is moved at once of bodies, by their size on the disk: far less than a statement has time for.
+BYTES_MAX = 8_388_608
 LEFTOVERS_AT_ONCE = 8
 
 
@@ -43,7 +45,7 @@ class Moved(msgspec.Struct, frozen=True, array_like=True):
     """What a batch came to."""
 
     rows: int
-    looked: int
+    more: bool
     last: Place | None
     lacking: list[int]
 
@@ -67,7 +69,7 @@ class PostgresHistory:
         if self._looked_ahead_at is None or abs(now - self._looked_ahead_at) >= HOUR_MS:
             self._looked_ahead_at = now
             self.restart()
-            await self.make_days([day_of(now) + n * DAY_MS for n in range(DAYS_AHEAD + 1)])
+            await self.make_ahead(now)
         more = await self.move(now - MOVE_AFTER_MS)
         gone = await self._writer.write(lambda tx: let_go(tx, before), Lane.UPKEEP)
         await self.drop_leftovers()
@@ -76,6 +78,10 @@ class PostgresHistory:
     def restart(self) -> None:
         """Look from the beginning again: what stayed may go by now."""
         self._place = Place()
+
+    async def make_ahead(self, now: int) -> None:
+        """Make the tables of the days to come."""
+        await self.make_days([day_of(now) + n * DAY_MS for n in range(DAYS_AHEAD + 1)])
 
     async def make_days(self, days: list[int]) -> None:
         """Make the tables of these days. Failing is no fault: what belongs there stays where it is."""
@@ -99,7 +105,7 @@ class PostgresHistory:
         self._place = found.last or self._place
         if found.rows:
             log.debug("history_moved", tasks=found.rows)
-        return found.looked >= ROWS_MAX
+        return found.more
 
     async def drop_leftovers(self) -> None:
         """Detach and drop the tables of days that are gone; who is in the way is not waited for for long."""
@@ -128,8 +134,8 @@ async def move(tx: Transaction, before: int, place: Place, limit: int = ROWS_MAX
     """Move some of what finished by then, from this place on; nothing, if another node is at it."""
     if await tx.rows("history_turn", bool) != [True]:
         return None
-    asked = {"before": before, "after": place.completed_at, "after_id": place.id, "limit": limit}
-    return only(await tx.rows("history_move", Moved, **asked))
+    asked = {"before": before, "after": place.completed_at, "after_id": place.id}
+    return only(await tx.rows("history_move", Moved, limit=limit, bytes_max=BYTES_MAX, **asked))
 
 
 async def let_go(tx: Transaction, before: int) -> int | None:
@@ -164,6 +170,11 @@ async def _goes(tx: Transaction, day: int, counted: list[Count]) -> None:
     await tx.run("history_day_goes", from_at=day)
     await deltas.write(tx)
     log.info("history_day_gone", from_at=day)
+
+
+async def sum_of_day(tx: Transaction, day: int) -> str:
+    """A sum over the tasks of a day of history, as they are now."""
+    return (await tx.rows("history_sum", str, from_at=day, until=day + DAY_MS))[0]
 
 
 async def days_of(tx: Transaction, before: int) -> list[int]:

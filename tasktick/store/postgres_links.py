@@ -5,6 +5,7 @@ another, so that a server that comes back is not run over.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock
-from tasktick.errors import StoreUnavailable
+from tasktick.errors import ConfigError, StoreUnavailable
 from tasktick.store.connect import PostgresConnection, connect_postgres
 from tasktick.store.postgres import PostgresTransaction, begin_term, known, read_with, write_unmarked
 from tasktick.store.protocol import Aborted, Batch, Lane, Operation
@@ -30,6 +31,8 @@ REST_LEAST_MS = 50
 REST_MOST_MS = 2_000
 READER_WAIT_MS = 5_000
 READ_TRIES = 2
+# A host of a URL, with its port.
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[^:\[\]]*)(:[0-9]+)?", re.ASCII)
 
 
 class PostgresAddress(msgspec.Struct, frozen=True):
@@ -38,6 +41,8 @@ class PostgresAddress(msgspec.Struct, frozen=True):
     url: str
     application: str
     keep_statements: bool = True
+    silence_ms: int = 6_000
+    """After so long without a sign of life a connection is taken for dead, by the kernel."""
 
     @property
     def shown(self) -> str:
@@ -49,6 +54,25 @@ async def connect_patiently(address: PostgresAddress) -> PostgresConnection:
     """A connection without limits of time, for what a person has asked for."""
     raw, _ = await dial(address, servers_of(address.url), command_timeout_ms=None)
     return raw
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL that does not fall apart as whoever wrote it meant, and show nothing of it: any part of it may be a
+    part of its password."""
+    try:
+        parts = urlsplit(url)
+        _, at, place = parts.netloc.rpartition("@")
+        is_meant = all(HOST.fullmatch(host) for host in place.split(",")) and not parts.fragment
+        parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        is_meant = False
+    else:
+        is_meant = is_meant and (bool(at) or "@" not in parts.path)
+    if not is_meant:
+        raise ConfigError(
+            "store.url: this is no URL of a PostgreSQL, such as postgresql://user:password@host:5432/database. In a "
+            "user's name or a password, write / as %2F, ? as %3F, # as %23, @ as %40, [ as %5B, ] as %5D and % as %25."
+        )
 
 
 def shown(url: str) -> str:
@@ -97,6 +121,7 @@ async def dial(
                 timeout_ms=CONNECT_TIMEOUT_MS / len(servers),
                 command_timeout_ms=command_timeout_ms,
                 keep_statements=address.keep_statements,
+                silence_ms=address.silence_ms,
             )
         except Exception as error:
             if not left or not isinstance(known(error), StoreUnavailable):
@@ -165,7 +190,11 @@ class Gate:
 
 async def judge_link(raw: PostgresConnection) -> None:
     """Refuse a server that takes no writes, or on which a commit means less than it must."""
-    facts = (await PostgresTransaction(raw).rows("server_link", LinkFacts))[0]
+    try:
+        facts = (await PostgresTransaction(raw).rows("server_link", LinkFacts))[0]
+    except BaseException:  # whoever gave up waiting, too: nobody else knows of this connection
+        raw.terminate()
+        raise
     if facts.is_standby or facts.synchronous_commit == "off":
         await raw.close(timeout=1.0)
         what = "it is a standby, which takes no writes" if facts.is_standby else "its synchronous_commit is off"

@@ -80,6 +80,8 @@ async def _locked(raw: PostgresConnection, connect: Connect | None) -> PostgresC
         while True:
             await guard.execute("BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0")
             if await PostgresTransaction(guard).rows("server_migration_lock", bool) == [True]:
+                # What has read still has its snapshot, for which an index that is made concurrently would wait.
+                await guard.execute("SELECT 1")
                 return guard
             await guard.execute("ROLLBACK")
             await raw.execute("SELECT pg_sleep(0.2)")
@@ -116,7 +118,10 @@ async def _take(raw: PostgresConnection, migration: Migration, text: str, *, who
     key = {"version": migration.version, "back": is_back}
     steps = steps_of(text)
     done = len(await tx.rows("migration_steps_done", int, checksum=migration.checksum, **key))
-    for number, step in enumerate(steps[done:], done):
+    for number, step in enumerate(steps):
+        # On the way back the store may have been served again since: what has come meanwhile goes back too.
+        if number < done and not (is_back and step.kind == "batches"):
+            continue
         if step.kind != "transaction" and not whole:
             await _outside(raw, step)
         await raw.execute("BEGIN")

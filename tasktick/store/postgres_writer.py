@@ -140,7 +140,7 @@ class PostgresWriter(LaneWriter):
                 return await self._once(hand, jobs)
             except Aborted as error:
                 aborts += 1
-                if aborts > ABORTS_MAX:
+                if aborts > ABORTS_MAX or self._has_closed_for(CLOSING_PATIENCE_MS):
                     raise StoreUnavailable(f"Others were in the way too often: {error}") from error
                 await self._clock.sleep_ms(self._gate.rest_ms(0) * min(aborts, 10) / 10)
             except CommitUnknown as error:
@@ -154,9 +154,11 @@ class PostgresWriter(LaneWriter):
                 await self._gate.wait(failures)
 
     def _judge_patience(self, error: StoreUnavailable, give_up_ms: float) -> None:
-        now = self._clock.monotonic_ms()
-        if now >= give_up_ms or (self._closing and now >= self._closing_since_ms + CLOSING_PATIENCE_MS):
+        if self._clock.monotonic_ms() >= give_up_ms or self._has_closed_for(CLOSING_PATIENCE_MS):
             raise error
+
+    def _has_closed_for(self, duration_ms: float) -> bool:
+        return self._closing and self._clock.monotonic_ms() >= self._closing_since_ms + duration_ms
 
     async def _once(self, hand: Hand, jobs: list[Job]) -> list[Any]:
         raw = await hand.link.raw()

@@ -49,10 +49,11 @@ JSON_COLUMNS = ("tags", "rule", "catch_up", "template", "calendars")
 
 
 class Term(msgspec.Struct, frozen=True):
-    """Under which leases (epoch by partition) an owner writes."""
+    """Under which leases (epoch by partition) an owner writes; how often it knows to have renewed its term."""
 
     incarnation: str
     epochs: Mapping[int, int]
+    beat: int = 0
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -148,7 +149,7 @@ async def _foreign(tx: Transaction, plans: Sequence[Plan], term: Term) -> set[in
         [place, partition, term.epochs.get(partition)]
         for place, partition in enumerate(partition_of(plan.before.id) for plan in plans)
     ]
-    return set(await tx.rows("schedule_foreign", int, rows=rows, incarnation=term.incarnation))
+    return set(await tx.rows("schedule_foreign", int, rows=rows, incarnation=term.incarnation, beat=term.beat))
 
 
 async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
@@ -202,12 +203,16 @@ async def seen(tx: Transaction, schedules: Sequence[Schedule]) -> list[Seen]:
 
 async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | None = None) -> list[Seen]:
     """Schedules of these partitions (all, if None) that want to be looked at by now."""
+    if partitions == []:
+        return []
     found = await tx.rows("schedules_due", Schedule, now=now, limit=limit, partitions=partitions)
     return await seen(tx, found)
 
 
 async def next_look(tx: Transaction, now: int, partitions: list[str] | None = None) -> int | None:
     """When the next one wants to be looked at."""
+    if partitions == []:
+        return None
     return only(await tx.rows("schedules_next_look", int | None, now=now, partitions=partitions))  # type: ignore[arg-type] # a union as a type
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.store import leases
-from tasktick.store.leases import Start
+from tasktick.store.leases import Bearing, Start
 from tests.api.served import Served
 from tests.store.world import NODE
 
@@ -24,7 +24,15 @@ async def ring(served: Served, monkeypatch: pytest.MonkeyPatch) -> Served:
     return served
 
 
-async def test_one_that_has_the_store_alone_owns_everything(served: Served) -> None:
+@pytest.fixture
+def alone(served: Served, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """A node whose store nobody else can have, whatever the store."""
+    monkeypatch.setattr(type(served.database), "shared", property(lambda self: False))
+    return served
+
+
+async def test_one_that_has_the_store_alone_owns_everything(alone: Served) -> None:
+    served = alone
     shown = (await served.ask("GET", "/v1/cluster")).json
     assert (shown["shared"], shown["lease_ttl"], shown["tzdata_agrees"]) == (False, None, True)
     [node] = shown["nodes"]
@@ -38,8 +46,8 @@ async def test_one_that_has_the_store_alone_owns_everything(served: Served) -> N
 
 
 @pytest.mark.parametrize("word", ["drain", "undrain"])
-async def test_one_that_is_alone_has_nobody_to_hand_over_to(served: Served, word: str) -> None:
-    answer = await served.ask("POST", f"/v1/cluster/nodes/{NODE}/{word}")
+async def test_one_that_is_alone_has_nobody_to_hand_over_to(alone: Served, word: str) -> None:
+    answer = await alone.ask("POST", f"/v1/cluster/nodes/{NODE}/{word}")
     assert (answer.status, answer.code) == (409, "state_conflict")
     assert "nobody could take what it owns" in answer.json["detail"]
 
@@ -58,6 +66,13 @@ async def test_what_moves_is_shown(ring: Served) -> None:
     assert states.count("free") == 0
     assert (await ring.ask("POST", "/v1/cluster/rebalance")).status == 202
     assert ring.rebalanced == 1
+
+
+async def test_how_each_stands_to_its_store_is_shown(ring: Served) -> None:
+    now = ring.world.now
+    await ring.database.write(lambda tx: leases.renew(tx, "b-1", 0, TTL_MS, now, Bearing(-1_250, 2)))
+    shown = (await ring.ask("GET", "/v1/cluster")).json["nodes"]
+    assert [(one["clock_offset"], one["history_regressed"]) for one in shown] == [(None, 0), (-1.25, 2)]
 
 
 async def test_one_whose_term_has_passed_holds_nothing(ring: Served) -> None:
@@ -107,3 +122,12 @@ async def test_the_same_drain_again_is_told_the_same(ring: Served) -> None:
     again = await ring.ask("POST", "/v1/cluster/nodes/a/drain", headers=headers)
     assert (first.raw, first.status) == (again.raw, again.status)
     assert again.headers["Idempotency-Replayed"] == "true"
+
+
+async def test_a_rebalance_under_a_key_is_answered_once(ring: Served) -> None:
+    headers = {"Idempotency-Key": "once"}
+    first = await ring.ask("POST", "/v1/cluster/rebalance", headers=headers)
+    again = await ring.ask("POST", "/v1/cluster/rebalance", headers=headers)
+    assert (first.status, again.status, again.headers["Idempotency-Replayed"]) == (202, 202, "true")
+    assert again.json == first.json
+    assert (await ring.ask("POST", "/v1/cluster/rebalance", headers={"Idempotency-Key": " "})).status == 422

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tasktick.api import app
 from tasktick.model.state import State
 from tasktick.store import tasks
 from tests.api.served import URL, Served
@@ -322,3 +323,19 @@ async def test_creates_that_come_together_are_all_there(served: Served) -> None:
 
     listed = (await served.ask("GET", "/v1/tasks?limit=100")).json["data"]
     assert {one["id"] for one in listed} == {one["id"] for one in made}
+
+
+async def test_a_delay_counts_from_the_latest_that_it_may_be(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that knows the store's time by a few milliseconds must not send sooner than was asked."""
+    monkeypatch.setattr(app, "latest_ms", lambda clock: clock.now_ms() + 40)
+    asked = {"target": {"url": URL}, "delay": "2s"}
+    created = (await served.ask("POST", "/v1/tasks", asked)).json
+    assert created["created_at"] == "2027-01-15T08:00:00.000Z"
+    assert created["run_at"] == created["due_at"] == "2027-01-15T08:00:02.040Z"
+    [one] = (await served.ask("POST", "/v1/tasks/batch", {"tasks": [asked]})).json["data"]
+    assert (await served.ask("GET", f"/v1/tasks/{one['id']}")).json["due_at"] == "2027-01-15T08:00:02.040Z"
+    path = f"/v1/tasks/{created['id']}"
+    assert (await served.ask("PATCH", path, {"delay": "3s"})).json["due_at"] == "2027-01-15T08:00:03.040Z"
+    assert (await served.ask("PUT", "/v1/tasks/key:one", asked)).json["due_at"] == "2027-01-15T08:00:02.040Z"
+    at_once = (await served.ask("POST", "/v1/tasks", {"target": {"url": URL}})).json
+    assert at_once["due_at"] == "2027-01-15T08:00:00.000Z"

@@ -24,7 +24,12 @@ def play(stage: Stage, plays: int, steps: int) -> None:
             stateful_step_count=steps,
             deadline=None,
             # Each example needs its round trips.
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+            suppress_health_check=[
+                HealthCheck.too_slow,
+                HealthCheck.filter_too_much,
+                HealthCheck.data_too_large,
+                HealthCheck.large_base_example,
+            ],
             print_blob=True,
         ),
     )

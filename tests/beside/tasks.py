@@ -157,10 +157,13 @@ class TaskRules(Pair):
     ) -> None:
         async def operation(tx: Transaction) -> list[str]:
             row = (await tasks.states(tx, [task_id]))[0]
+            [view] = await tasks.views(tx, row.tenant, [task_id])
             at = self.now + ahead_ms
+            # The nominal time of a fire is its schedule's.
+            moved = columns if view.detail.schedule_id is not None else {**columns, "run_at": at}
             version = row.payload_version + (body is not None)
             patched = change.patch(
-                row, self.now, run_at=at, due_at=at, wake_at=at, payload_version=version, template_id=None, **columns
+                row, self.now, due_at=at, wake_at=at, payload_version=version, template_id=None, **moved
             )
             [stored] = await tasks.latest_payloads(tx, [task_id])
             if row.template_id is not None and body is None:
@@ -170,7 +173,6 @@ class TaskRules(Pair):
                 await tasks.add_payload(tx, task_id, version, stored.payload)
             if name is not None:
                 tenant = row.tenant
-                [view] = await tasks.views(tx, tenant, [task_id])
                 await tasks.change_detail(
                     tx, TaskDetail(task_id, tenant, view.detail.created_at, view.detail.key, name, tags={"n": name})
                 )

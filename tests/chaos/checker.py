@@ -42,6 +42,7 @@ CHECKS: tuple[Callable[[Story], Iterator[Violation]], ...] = (
     ring_ledgers.ledgers,
     cut_checks.gossip_moves_nothing,
     cut_checks.silent,
+    cut_checks.late_claims,
     cut_checks.moved_on,
     cut_checks.joins,
 )

@@ -16,6 +16,9 @@ RECEIVERS = frozenset({"receivers", "receivers_out", "receivers_in"})
 FROM_DATABASE = frozenset({"database", "database_refused", "database_out", "database_in", "alone"})
 # What such a node had asked for may still come true once, and prolong its term.
 UNHEARD = frozenset({"database_in"})
+# What is sent may then arrive later than it left.
+NEAR_RECEIVERS = frozenset({*RECEIVERS, "alone", "loss"})
+LATE_SLACK_MS = 250
 NO_UDP = "no_udp"
 # A third of 256, and four times the deviation of a fair lot.
 SHARE_OF_THIRD = range(55, 116)
@@ -69,6 +72,24 @@ def _sends_of(story: Story, fault: Fault) -> Iterator[Send]:
     address = addresses.get(fault.node)
     for sends in story.sends.values():
         yield from (send for send in sends if send.hit.peer == address)
+
+
+def late_claims(story: Story) -> Iterator[Violation]:
+    """A claim of which the node heard too late, since its answer was lost for a while, is given back and not sent."""
+    if story.run is None:
+        return
+    for fault in _cuts(story, FROM_DATABASE):
+        for send in _sends_of(story, fault):
+            line = story.line_of(send)
+            if line is None or not fault.at <= line.picked_at <= fault.end:
+                continue
+            late_ms = send.at - line.picked_at - story.run.start_delay_ms
+            unsure = any(one.at <= send.at and one.end >= line.picked_at for one in _cuts(story, NEAR_RECEIVERS))
+            if late_ms > LATE_SLACK_MS and not unsure:
+                detail = f"attempt {send.attempt} of {send.task_id} left {late_ms} ms after its claim permitted"
+                yield Violation(
+                    "late_byte_after_cut", f"{detail}; its node had been cut off ({fault.label})", send.task_id
+                )
 
 
 def moved_on(story: Story) -> Iterator[Violation]:

@@ -66,12 +66,12 @@ class FailoverRun(RingRun):
 
     async def _break(self, stage: Stage) -> None:
         deck: list[Manner] = []
-        for _ in range(self._count):
+        for left in range(self._count - 1, -1, -1):
             deck = deck or stage.random.sample(MANNERS, len(MANNERS))
             await asyncio.sleep(stage.random.uniform(*UP_S))
-            await self._fail_over(stage, deck.pop())
+            await self._fail_over(stage, deck.pop(), is_last=not left)
 
-    async def _fail_over(self, stage: Stage, manner: Manner) -> None:
+    async def _fail_over(self, stage: Stage, manner: Manner, *, is_last: bool) -> None:
         pair, random = self._pair, stage.random
         assert pair is not None
         at = now_ms()
@@ -83,8 +83,9 @@ class FailoverRun(RingRun):
         lost = await pair.fail_over(manner)
         stage.server, stage.store.url = pair.primary, pair.primary.url(DATABASE)
         end = now_ms()
-        # What is written until there is a standby again waits for it, where it has to.
-        await pair.replace(lost)
+        if pair.replication == "synchronous" or not is_last:
+            # What is written until there is a standby again waits for it, where it has to.
+            await pair.replace(lost)
         again_at = now_ms()
         stage.history.add(Fault(at, again_at, "store", 0, f"failover_{manner}"))
         self._gaps.append(Gap(at, lost_at, end, again_at))

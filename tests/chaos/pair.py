@@ -46,9 +46,13 @@ class Pair:
     async def __aenter__(self) -> Self:
         for relay in (self._stream, self._address):
             await relay.__aenter__()
-        self._address.point_to(self.primary.place)
-        await self._open_door(self.primary)
-        await self.attach()
+        try:
+            self._address.point_to(self.primary.place)
+            await self._open_door(self.primary)
+            await self.attach()
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
         return self
 
     async def __aexit__(

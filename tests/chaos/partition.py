@@ -39,6 +39,7 @@ RECEIVERS = ("receivers", "receivers_out", "receivers_in")
 MIXED = ("alone", "database_flaps", "loss")
 KINDS = (*DATABASE, *GOSSIP, *RECEIVERS, *MIXED)
 WITHOUT_UDP = ("database", "receivers", "database_flaps")
+STANDING = "SELECT sum(epoch), count(wanted_by), count(incarnation) FROM leases"
 RING_KEY = "chaos: the key of a ring that is taken apart"
 
 
@@ -73,6 +74,8 @@ class Cutter:
         labels = [self._draw()]
         if left > 1 and labels[0] not in GOSSIP and random.random() < TWO_AT_ONCE:
             labels.append(self._draw())
+        if labels[0] in GOSSIP:
+            await steady(self._stage)
         names = random.sample(NAMES, len(labels))
         await asyncio.gather(*(self._one(*pair) for pair in zip(labels, names, strict=True)))
         await settle(self._stage, len(NAMES), f"after {' and '.join(labels)}", self.unsettled)
@@ -146,15 +149,30 @@ async def settle(stage: Stage, wanted: int, when: str, unsettled: list[Violation
     unsettled.append(Violation("not_converged", f"{seen} of {wanted} share the partitions {SETTLED_WITHIN_S} s {when}"))
 
 
+async def steady(stage: Stage) -> None:
+    """Wait until nothing has moved, and nothing is asked for, for a whole term: who has a share may be due another."""
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + SETTLED_WITHIN_S
+    async with stage.store.connection() as raw:
+        last, since = None, loop.time()
+        while loop.time() < give_up:
+            seen = tuple(await raw.fetchrow(STANDING))
+            if seen != last or seen[1]:
+                last, since = seen, loop.time()
+            elif loop.time() - since > stage.ttl_s:
+                return
+            await asyncio.sleep(SETTLED_POLL_S)
+
+
 async def leave_and_join(stage: Stage, unsettled: list[Violation]) -> None:
     """The third leaves, the two share all; it joins, and the three do."""
     await stage.ring.stop(NAMES[2])
     await settle(stage, 2, "after one has left", unsettled)
-    await asyncio.sleep(STEADY_S)
+    await steady(stage)
     at = now_ms()
     await stage.ring.healthy(NAMES[2])
     await settle(stage, 3, "after one has joined", unsettled)
-    await asyncio.sleep(STEADY_S)
+    await steady(stage)
     process = stage.ring[NAMES[2]].process
     assert process is not None
     stage.history.add(Fault(at, now_ms(), "join", process.number, "third"))

@@ -16,6 +16,8 @@ ORDER_SLACK_MS = 100
 CLOCK_SLACK_MS = 20
 # Beyond a term and a sweep, how long a partition, or work in it, may be left to nobody.
 TAKEOVER_MS = 2_000
+# The same after the store itself was not there.
+HEALED_MS = 10_000
 # A node has about a dozen connections; two seconds may share one of the clock's.
 CONNECTIONS_A_SECOND_MAX = 16
 
@@ -52,6 +54,8 @@ def is_stolen(taken: Taken) -> bool:
 def _was_over(ring: RingStory, taken: Taken) -> bool:
     """Whether the term of who had it had ended; one that was renewed meanwhile, unseen, is no matter: the epoch is."""
     assert taken.before is not None
+    if taken.before_expires_at is not None and taken.before_expires_at <= taken.at:
+        return True  # a renewal that was written and is not committed prolongs nothing
     term = ring.in_force(taken.before, taken.asked - ORDER_SLACK_MS)
     return term is None or term.expires_at is None or term.expires_at <= taken.at
 
@@ -180,7 +184,8 @@ def unclaimed(story: Story) -> Iterator[Violation]:
         if line.picked_at - due <= bound_ms:
             continue
         since = max(due, _last_trouble(story, ring, line, due))
-        if line.picked_at - since > bound_ms:
+        of_store = any(one.kind == "store" and one.end >= since for one in story.faults)
+        if line.picked_at - since > bound_ms + (HEALED_MS - TAKEOVER_MS if of_store else 0):
             detail = (
                 f"attempt {line.attempt} of {line.task_id} (partition {partition_of(line.task_id)}) stood due from "
             )

@@ -35,12 +35,17 @@ WAIT_FOR_NOBODY = (
 )
 WAIT_NO_MORE = ("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
 # In the commit, before it is one: what is deferred to it takes its time, and is then undone.
+# A row says whether it does: it is there for a while, and nobody has to be kept out of a table for it.
 SLOW_COMMITS = """
-CREATE FUNCTION chaos.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.2); RETURN NULL; END';
+CREATE TABLE chaos.slow_commits ();
+CREATE FUNCTION chaos.slow() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM chaos.slow_commits) THEN PERFORM pg_sleep(0.2); END IF;
+    RETURN NULL;
+END $$;
 CREATE CONSTRAINT TRIGGER slow_commit AFTER INSERT OR UPDATE ON marks
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION chaos.slow()
 """
-QUICK_COMMITS = "DROP TRIGGER slow_commit ON marks; DROP FUNCTION chaos.slow()"
 BEFORE_COMMIT = f"""
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {THEIRS} AND wait_event = 'PgSleep'
 """
@@ -48,6 +53,8 @@ SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {THEIRS} AND
 
 async def break_server(stage: Stage, count: int) -> None:
     """Fault after fault, each kind in turn and then at random."""
+    async with _connection(stage) as raw:
+        await _whatever_it_takes(raw, SLOW_COMMITS)
     for number in range(count):
         await asyncio.sleep(stage.random.uniform(*UP_S))
         kind = KINDS[number] if number < len(KINDS) else stage.random.choice(KINDS)
@@ -92,11 +99,11 @@ async def _lose_commits(stage: Stage) -> None:
 
 async def _undo_commits(stage: Stage) -> None:
     async with _connection(stage) as raw:
-        await _whatever_it_takes(raw, SLOW_COMMITS)
+        await raw.execute("INSERT INTO chaos.slow_commits DEFAULT VALUES")
         try:
             await _until_some(raw, BEFORE_COMMIT)
         finally:
-            await _whatever_it_takes(raw, QUICK_COMMITS)
+            await raw.execute("DELETE FROM chaos.slow_commits")
 
 
 async def _until_some(raw: Any, statement: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
 
+import asyncpg
 import pytest
 
 from tasktick.client import core
@@ -28,6 +29,8 @@ pytestmark = [
 
 ANSWERS = 20_000
 SETTLED_S = 60
+# The start, the term and the writer each have so many seconds to come to their end.
+STOP_S = 30
 KILL_BACKENDS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'tasktick%'"
 
 
@@ -154,3 +157,34 @@ def test_a_folder_is_one_daemons_and_a_missing_server_is_named(server: postgres.
         said = program.run(*command, "--store", nowhere, code=1)
         assert "The store postgresql://127.0.0.1:9/tasks cannot be opened" in said.stderr
         assert "s3cret" not in said.stdout + said.stderr
+
+
+def test_a_start_that_waits_for_its_store_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    with postgres.own_cluster(max(postgres.installed())) as server:
+        program = Program(tmp_path)
+        store = asyncio.run(server.new_database())
+        flags = ("--store", store, "--listen", "127.0.0.1:0")
+        daemon = program.start("serve", *flags)
+        until(program.address.is_file, daemon)
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(DEADLINE_S) == 0
+        end(daemon)
+        asyncio.run(_stop_within_a_start(program, store, flags))
+
+
+async def _stop_within_a_start(program: Program, store: str, flags: tuple[str, ...]) -> None:
+    """Somebody holds the table that it wants to write to."""
+    holder, watcher = await asyncpg.connect(store), await asyncpg.connect(store)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    daemon = program.start("serve", *flags)
+    try:
+        async with asyncio.timeout(DEADLINE_S + STOP_S):
+            await holder.execute("BEGIN; LOCK TABLE nodes IN EXCLUSIVE MODE")
+            while not await watcher.fetchval(waiting):  # noqa: ASYNC110 - a lock of another connection tells nobody
+                await asyncio.sleep(0.05)
+            daemon.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(daemon.wait, STOP_S) == 0
+    finally:
+        end(daemon)
+        await holder.close()
+        await watcher.close()

@@ -134,17 +134,28 @@ def no_trust_window() -> None:
     swap(Ownership, "is_trusted", lambda _: property(lambda self: bool(self._epochs)))
 
 
-PLANTS: dict[str, Callable[[], None]] = {
-    "rescue_by_id": rescue_by_id,
-    "rescue_by_age": rescue_by_age,
-    "fence_by_epoch_only": fence_by_epoch_only,
-    "no_lease_guard": no_lease_guard,
-    "no_look_at_the_clock": no_look_at_the_clock,
-    "unknown_commits_by_select": unknown_commits_by_select,
-    "claim_without_due_time": claim_without_due_time,
-    "completion_needs_lease": completion_needs_lease,
-    "placement_by_gossip": placement_by_gossip,
-    "hints_without_polling": hints_without_polling,
-    "node_clocks": node_clocks,
-    "no_trust_window": no_trust_window,
+class Planted(msgspec.Struct, frozen=True):
+    """A bug, and what a seed that shows it may say."""
+
+    plant: Callable[[], None]
+    caught_as: tuple[str, ...]
+
+    def is_shown_by(self, violation: str) -> bool:
+        """Whether this was found because of it."""
+        return any(one in violation for one in self.caught_as)
+
+
+PLANTS: dict[str, Planted] = {
+    "rescue_by_id": Planted(rescue_by_id, ("was rescued",)),
+    "rescue_by_age": Planted(rescue_by_age, ("was rescued",)),
+    "fence_by_epoch_only": Planted(fence_by_epoch_only, ("claimed under term",)),
+    "no_lease_guard": Planted(no_lease_guard, ("claimed under term",)),
+    "no_look_at_the_clock": Planted(no_look_at_the_clock, ("after its claim was issued",)),
+    "unknown_commits_by_select": Planted(unknown_commits_by_select, ("could not be made",)),
+    "claim_without_due_time": Planted(claim_without_due_time, ("before its time",)),
+    "completion_needs_lease": Planted(completion_needs_lease, ("for no reason",)),
+    "placement_by_gossip": Planted(placement_by_gossip, ("took it from",)),
+    "hints_without_polling": Planted(hints_without_polling, ("nobody has taken up", "without hints has ended")),
+    "node_clocks": Planted(node_clocks, ("took it from", "outside the trust window", "ms early")),
+    "no_trust_window": Planted(no_trust_window, ("outside the trust window",)),
 }

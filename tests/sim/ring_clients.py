@@ -117,7 +117,10 @@ class RingClients:
 
         async def operation(tx: Transaction) -> TaskState | None:
             now = server.now_ms()
-            before = (await tasks.states(tx, [task_id]))[0]
+            found = await tasks.states(tx, [task_id])
+            if not found:  # a server was lost that had it
+                return None
+            before = found[0]
             try:
                 change = _move(before, now, now + later_ms) if name == "move" else ACTIONS[name](before, now)
             except IllegalTransition:  # most acts do not fit the state

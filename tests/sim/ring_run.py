@@ -90,7 +90,7 @@ class RingPlay:
                 try:
                     self.loop.run_until_complete(self._play())
                 finally:
-                    self._bury()
+                    bury(self.loop)
         finally:
             asyncio.set_event_loop(None)
             self.loop.close()
@@ -99,14 +99,6 @@ class RingPlay:
         return Report(
             self.seed, hashlib.sha256(text.encode()).hexdigest()[:16], town.watch.violations, town.watch.sometimes
         )
-
-    def _bury(self) -> None:
-        self.loop.set_exception_handler(lambda loop, context: None)  # what is cut off here may say anything
-        pending = self.loop.living()
-        for task in pending:
-            task.cancel()
-        self.loop.thaw_all()
-        self.loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
 
     async def _play(self) -> None:
         town, random = self.town, self.random
@@ -279,6 +271,16 @@ class RingPlay:
 
 async def _live_counts(tx: Transaction) -> list[object]:
     return [row for row in await counts.read(tx, None) if row.tasks and row.state >= 0]
+
+
+def bury(loop: SimLoop) -> None:
+    """Cut off whatever still runs."""
+    loop.set_exception_handler(lambda loop, context: None)  # it may say anything
+    pending = loop.living()
+    for task in pending:
+        task.cancel()
+    loop.thaw_all()
+    loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
 
 
 def play(seed: int) -> Report:

@@ -121,6 +121,7 @@ class Server:
         self.reader = raw_connection(path, PRAGMAS)
         self.offset_ms = 0
         self.set_at_ms = float("-inf")
+        self._highest = 0
         self.away = False
         # Each failover begins another; connections to the one before are dead.
         self.timeline = 1
@@ -140,12 +141,18 @@ class Server:
         return EPOCH_MS + self.offset_ms + int(self._loop.time() * 1_000)
 
     @property
+    def highest_ms(self) -> int:
+        """The latest time that it has shown."""
+        return max(self._highest, self.now_ms())
+
+    @property
     def true_ms(self) -> float:
         """Time that nobody sets."""
         return self._loop.time() * 1_000
 
     def set_clock(self, by_ms: int) -> None:
-        """Somebody sets it."""
+        """Somebody sets it. What was due before stays due."""
+        self._highest = max(self._highest, self.now_ms())
         self.offset_ms += by_ms
         self.set_at_ms = self.true_ms
 

@@ -68,6 +68,10 @@ class Wire:
     def term(self) -> "Wire":
         return self
 
+    async def tidy(self, now: int, before: int) -> bool:
+        """As of the store behind it."""
+        return await self._database.tidy(now, before)
+
     async def _hop(self) -> None:
         await asyncio.sleep(self._random.random() * HOP_S)
         if self.cut:
@@ -87,9 +91,6 @@ class Wire:
 
     async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
         return await self.write(lambda tx: batch.operation(tx, items))
-
-    async def tidy(self, now: int, before: int) -> bool:
-        return await self._database.tidy(now, before)
 
 
 class Sender(StageSender):

@@ -163,8 +163,9 @@ class Watch:
         if owner != incarnation:
             self.wrong(f"two claim under term {epoch}, the other is {owner}: {who}")
         # The commit may be later than the statement: what is due at the commit was not due too early by much.
-        if wake_at > now + EARLY_MS:
-            self.wrong(f"claimed {wake_at - now} ms before its time: {who}")
+        early_ms = wake_at - self.server.highest_ms
+        if early_ms > EARLY_MS:
+            self.wrong(f"claimed {early_ms} ms before its time: {who}")
         if issue is None:
             self.wrong(f"claimed, and nobody had issued a claim: {who}")
             issue = Issue(now, self.server.true_ms, None, True)
@@ -270,8 +271,9 @@ class Watch:
             return None
         if claim.sent_at is not None:
             self.wrong(f"sent twice: {who}")
-        if now < claim.wake_at - 1 and not self._is_clock_set():
-            self.wrong(f"sent {claim.wake_at - now} ms early: {who}")
+        early_ms = claim.wake_at - self.server.highest_ms
+        if early_ms > 1 and not self._is_clock_set():
+            self.wrong(f"sent {early_ms} ms early: {who}")
         late_ms = self.server.true_ms - claim.issued_true_ms
         if late_ms > self._start_delay_ms + SLACK_MS:
             self.wrong(f"sent {late_ms:.0f} ms after its claim was issued: {who}")

@@ -163,6 +163,35 @@ async def test_what_was_cut_off_begins_again(stock: Stock) -> None:
     assert sorted(one.name for one in stock.out.iterdir()) == [done.name, "manifest.json"]
 
 
+@pytest.mark.slow
+async def test_a_day_with_as_many_other_tasks_is_written_again(stock: Stock) -> None:
+    """One that was written is run again and goes; one that a wrong clock dates back to that day comes."""
+    first, dead, _ = await stock.fill()
+    await stock.archive(1)
+    now, stock.world.now = stock.world.now, stock.world.now - DAY_MS
+    dated_back = await stock.world.claimed()
+    await stock.world.finish(dated_back)
+    stock.world.now = now
+    await stock.world.act("run", first)
+    await stock.settle()
+    await stock.archive(1, drop=True)
+    written = "".join(str(lines(one)) for one in stock.out.iterdir() if one.suffix == ".gz")
+    assert dated_back.id in written or dated_back.id in await stock.left()
+    assert await stock.left() & {first, dead} == {first}
+
+
+@pytest.mark.slow
+async def test_what_is_written_is_private_and_by_one_at_a_time(stock: Stock) -> None:
+    await stock.fill()
+    (done,) = await stock.archive(1)
+    assert {one.stat().st_mode & 0o777 for one in stock.out.iterdir()} == {0o600}
+    assert stock.out.stat().st_mode & 0o777 == 0o700
+    (stock.out / f"{done.name}.part").symlink_to(stock.out / done.name)
+    with Folder(stock.out, "store").held(), pytest.raises(StoreError, match="Another archive"):
+        await stock.archive(2)
+    assert len(await stock.archive(2)) == 2
+
+
 def test_another_store_has_its_own_folder(tmp_path: Path) -> None:
     folder = Folder(tmp_path, "one")
     (tmp_path / "manifest.json").write_bytes(b'{"store": "two", "format": "tasktick-archive/1"}')

@@ -3,27 +3,31 @@
 import pytest
 
 from tasktick.model import change
+from tasktick.model.ids import partition_of
 from tasktick.model.state import STORED, State
 from tasktick.model.task import Due, due_of
 from tasktick.store import due
+from tasktick.store.tasks import Create
 from tests.store.test_change import in_state
 from tests.store.world import HOUR_MS, World
 
 
-async def pages(world: World, until: int, limit: int) -> list[Due]:
+async def pages(world: World, until: int, limit: int, partitions: list[str] | None = None) -> list[Due]:
     """Everything up to `until`, as the loader pages it."""
     found: list[Due] = []
     after, after_id = due.BEGINNING, ""
     while True:
-        page = await _page(world, after, after_id, until, limit)
+        page = await _page(world, after, after_id, until, limit, partitions)
         found += page
         if len(page) < limit:
             return found
         after, after_id = page[-1].wake_at, page[-1].id
 
 
-async def _page(world: World, after: int, after_id: str, until: int, limit: int) -> list[Due]:
-    return await world.database.near.read(lambda tx: due.between(tx, after, after_id, until, limit))
+async def _page(
+    world: World, after: int, after_id: str, until: int, limit: int, partitions: list[str] | None
+) -> list[Due]:
+    return await world.database.near.read(lambda tx: due.between(tx, after, after_id, until, limit, partitions))
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
@@ -32,6 +36,27 @@ async def test_pages_are_whole_and_in_order_whatever_the_ties(world: World, limi
     ids = [await world.create(run_at=world.now + offset) for offset in offsets]
     wanted = sorted((world.now + offset, task_id) for offset, task_id in zip(offsets, ids, strict=True) if offset <= 10)
     assert [(one.wake_at, one.id) for one in await pages(world, world.now + 10, limit)] == wanted
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 1_000])
+async def test_pages_of_some_partitions_are_whole_and_in_order_however_uneven(world: World, limit: int) -> None:
+    """Those of one are all due before those of the others, and more than its share of a page."""
+    counts = {3: 40, 17: 2, 200: 20, 201: 1}
+    tasks = [
+        world.task(partition=one, run_at=world.now + (number // 3 if one == 3 else 5 * number))
+        for one, count in counts.items()
+        for number in range(count)
+    ]
+    assert set(await world.create_all([Create(one) for one in tasks])) == {None}
+    for owned in ({3, 17}, {17, 200}, {3, 17, 200, 5}, {5}, set[int]()):
+        wanted = sorted((one.state.wake_at, one.state.id) for one in tasks if partition_of(one.state.id) in owned)
+        partitions = [f"{one:02x}" for one in owned]
+        found = await pages(world, world.now + HOUR_MS, limit, partitions)
+        assert [(one.wake_at, one.id) for one in found] == wanted
+        timers = await world.database.near.read(
+            lambda tx, own=partitions: due.timers(tx, due.BEGINNING, "", world.now + HOUR_MS, limit, own)  # type: ignore[misc] # bound
+        )
+        assert [(one.wake_at, one.id) for one in timers] == wanted[:limit]
 
 
 async def test_timers_are_the_same_by_time_and_id(world: World) -> None:

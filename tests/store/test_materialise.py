@@ -59,12 +59,12 @@ def materialiser(calendar: Calendar) -> Materialiser:
     return materialiser_of(calendar.world, WorldClock(calendar.world))
 
 
-def materialiser_of(world: World, clock: WorldClock) -> Materialiser:
+def materialiser_of(world: World, clock: WorldClock, ownership: Ownership | None = None) -> Materialiser:
     """The loop, of this node."""
     return Materialiser(
         clock,
         world.database,
-        Decider(NODE, _ownership(world), world.ids),
+        Decider(NODE, ownership or _ownership(world), world.ids),
         Metrics(),
         intake=Unheard(),  # type: ignore[arg-type] # as far as it is used
         missed_after_ms=MINUTE_MS,
@@ -86,6 +86,21 @@ async def test_a_plan_that_cannot_be_written_holds_up_no_other(calendar: Calenda
     assert [await calendar.outcomes(one) for one in others] == [["run"]] * 4
     stuck = await calendar.row(at_fault)
     assert (stuck.fired, stuck.look_at) == (0, nominal_at + FAILED_REST_MS)
+
+
+async def test_a_store_without_the_last_renewal_lets_nothing_be_decided(calendar: Calendar) -> None:
+    """It has forgotten what it said last, and perhaps what was decided then."""
+    ownership = _ownership(calendar.world)
+    materialiser = materialiser_of(calendar.world, WorldClock(calendar.world), ownership)
+    name = await calendar.create()
+    calendar.world.now += MINUTE_MS
+    ownership.beat = 1
+    assert await materialiser.step() > 0
+    assert await calendar.outcomes(name) == []
+    ownership.beat = 0
+    while await materialiser.step() == 0:
+        pass
+    assert await calendar.outcomes(name) == ["run"]
 
 
 async def test_a_schedule_that_cannot_be_planned_holds_up_no_other(

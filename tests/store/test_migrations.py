@@ -136,11 +136,63 @@ async def test_a_way_back_that_was_cut_off_goes_on(store: Store) -> None:
         await other.close()
     finally:
         await raw.close()
-    assert [one.version for one in await store.turn(5, lose_data=False)] == [6]
+    assert [one.version for one in await store.turn(5, lose_data=False)] == list(range(NEWEST, 5, -1))
     await store.turn(NEWEST)
     async with store.open() as database:
         assert set(await there(database)) >= set(kept)
     assert await store.faults() == []
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+async def test_what_came_since_a_way_back_was_cut_off_goes_back_too(newest_server: str, tmp_path: Path) -> None:
+    """A view of somebody's own is in the way; the store is served again, and finishes more; then it is tried again."""
+    place = PostgresAddress(newest_server, "tests")
+    store = Store(place, tmp_path)
+    async with store.open() as database:
+        kept = await fill(database)
+    raw = await connect_patiently(place)
+    try:
+        await raw.execute("CREATE VIEW of_mine AS SELECT id FROM all_tasks")
+        with pytest.raises(StoreError, match=r"cannot be migrated: .*of_mine.*run the command again"):
+            await store.turn(5)
+        async with store.open() as database:
+            world = World(database, seed=99)
+            await world.start("incarnation-2")
+            later = await world.claimed()
+            assert await world.finish(later) is State.SUCCEEDED
+        assert await raw.fetchval("SELECT count(*) FROM finished_tasks") > 0
+        await raw.execute("DROP VIEW of_mine")
+        await store.turn(5)
+        await store.turn(NEWEST)
+        async with store.open() as database:
+            assert set(await there(database)) >= {*kept, later.id}
+        assert await store.faults() == []
+    finally:
+        await raw.close()
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+async def test_what_a_sleeping_node_moves_during_the_way_back_is_not_dropped(
+    newest_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = PostgresAddress(newest_server, "tests")
+    store = Store(place, tmp_path)
+    async with store.open() as database:
+        kept = await fill(database)
+    with monkeypatch.context() as patched:
+        patched.setattr(postgres_migrate, "_outside", _nothing)
+        with pytest.raises(StoreError, match="a node has moved tasks meanwhile"):
+            await store.turn(5)
+    await store.turn(5)
+    await store.turn(NEWEST)
+    async with store.open() as database:
+        assert set(await there(database)) >= set(kept)
+
+
+async def _nothing(*_: object) -> None:
+    """As if the node had moved all of it back meanwhile."""
 
 
 TEXT = """-- min_reader: 1

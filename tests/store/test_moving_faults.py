@@ -1,7 +1,9 @@
 """What stands in the way of a move is told, and costs nothing: the same command goes on once it is gone."""
 
+import asyncio
 import shutil
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from tasktick.errors import StoreError, StoreLocked, StoreMoved, StoreUnavailabl
 from tasktick.store.moving import Mover, Tools
 from tasktick.store.moving_ends import End
 from tasktick.store.moving_tables import TABLES
+from tests import postgres
 from tests.store.moving import KillAt, Killed, end_of, fill, holds, may_be_served, move, served
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -65,6 +68,35 @@ async def test_a_move_that_was_cut_off_can_be_given_up(newest_server: str, rich_
     await move(rich_file, newest_server)
     with pytest.raises(StoreError, match="was not cut off"):
         await _forget(rich_file, newest_server)
+
+
+async def test_who_slept_while_the_move_was_given_up_opens_nothing(
+    newest_server: str, rich_file: Path, tmp_path: Path
+) -> None:
+    """A server knows of no lock that a run holds: it may wake up when the source is served again."""
+    await move(rich_file, newest_server)
+    async with postgres.cluster(max(postgres.installed())).new_schema() as other:
+        for has_target in (True, False):
+            ends = end_of(newest_server, may_make=False), end_of(other)
+
+            async def give_up(has_target: bool = has_target) -> None:
+                hands = end_of(newest_server), end_of(other)
+                await Mover(*hands, Tools(_Clock(), "third")).forget(has_target=has_target)
+                for end in hands:
+                    await end.close()
+
+            def asleep(point: str) -> None:
+                if point == "checked":
+                    thread = threading.Thread(target=lambda: asyncio.run(give_up()))
+                    thread.start()
+                    thread.join()
+
+            with pytest.raises(StoreError, match=r"has taken over|was given up"):
+                await Mover(*ends, Tools(_Clock(), "second", at=asleep)).move()
+            for end in ends:
+                await end.close()
+            assert await may_be_served(newest_server, tmp_path)
+            assert not await may_be_served(other, tmp_path)
 
 
 async def _forget(source: Path, target: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tasktick.errors import ConfigError, Refused, StoreError, StoreLocked
 from tasktick.model import change
 from tasktick.model.task import NewTask
-from tasktick.store import leases, tenants
+from tasktick.store import leases, postgres_database, tenants
 from tasktick.store.leases import Start
 from tasktick.store.names import StoredAnswer
 from tasktick.store.postgres_check import check
@@ -82,11 +82,24 @@ async def test_stores_that_are_opened_at_once_migrate_once(url: str, tmp_path: P
 
 def test_a_copied_folder_proves_nothing_of_the_one_that_it_was_copied_from(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    home = home_of(tmp_path / "a", "machine")
+    home = home_of(tmp_path / "a", "machine", "boot")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    assert home_of(tmp_path / "a", "machine") == home
-    assert home_of(tmp_path / "b", "machine") != home
-    assert home_of(tmp_path / "a", "another") != home
+    assert home_of(tmp_path / "a", "machine", "boot") == home
+    assert home_of(tmp_path / "b", "machine", "boot") != home
+    assert home_of(tmp_path / "a", "another", "boot") != home
+
+
+async def test_a_machine_that_was_cloned_with_its_folder_proves_nothing_of_the_other(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was started by itself: the lock of another boot is another's."""
+    homes = []
+    for boot in ("one", "one", "another"):
+        (tmp_path / "boot").write_text(boot)
+        monkeypatch.setattr(postgres_database, "BOOT_ID", tmp_path / "boot")
+        async with opened(PostgresAddress(url, "tests"), tmp_path) as database:
+            homes.append(database.home)
+    assert homes[0] == homes[1] != homes[2]
 
 
 async def test_a_commit_must_mean_what_it_says(url: str, tmp_path: Path) -> None:
@@ -172,22 +185,6 @@ async def test_batches_in_opposite_order_do_not_stand_in_each_others_way(world: 
         for one in ids:
             if (await world.state(one)).state == 6:
                 await world.act("resume", one)
-
-
-async def test_an_acquisition_waits_for_a_claim_that_is_under_way(url: str, world: World) -> None:
-    task_id = await world.create()
-    connection = await asyncpg.connect(url)
-    holding = connection.transaction()
-    await holding.start()
-    await connection.execute("SELECT 1 FROM leases WHERE partition_id = 17 FOR KEY SHARE")
-    taking = asyncio.ensure_future(world.start("incarnation-2"))
-    _, pending = await asyncio.wait({taking}, timeout=0.2)
-    assert pending
-    await holding.rollback()
-    await connection.close()
-    await taking
-    assert await world.claim(task_id, incarnation="incarnation-1") == []
-    assert len(await world.claim(task_id)) == 1
 
 
 async def test_what_another_folder_has_and_sends_is_left_to_the_end_of_its_time(url: str, tmp_path: Path) -> None:

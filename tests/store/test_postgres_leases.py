@@ -1,14 +1,16 @@
 """The guard of a claim on PostgreSQL, on two connections: whom it keeps waiting until it commits, and whom not."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 
 from tasktick.model.ids import partition_of
+from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.store import claims, leases
 from tasktick.store.postgres import BEGIN_WRITE, PostgresTransaction
 from tasktick.store.postgres_links import PostgresAddress
@@ -65,8 +67,19 @@ async def test_nobody_acquires_past_an_open_claim(url: str, world: World) -> Non
     async with open_claim(url, world), open_transaction(url) as tx:
         await tx.run("node_end", incarnation=world.incarnation, now=world.now)
         await leases.join(tx, leases.Start("incarnation-2", "node-b", 10_000), world.now)
-        with pytest.raises(asyncpg.LockNotAvailableError):
-            await leases.acquire(tx, "incarnation-2", world.now, PARTITIONS)
+        assert await leases.acquire(tx, "incarnation-2", world.now, PARTITIONS) == {}
+
+
+async def test_an_open_claim_holds_up_no_other_partition(url: str, world: World) -> None:
+    others = [one for one in ALL_PARTITIONS if one not in PARTITIONS]
+    async with open_transaction(url) as tx:
+        async with open_claim(url, world):
+            await tx.run("node_end", incarnation=world.incarnation, now=world.now)
+            await leases.join(tx, leases.Start("incarnation-2", "node-b", 10_000), world.now)
+            assert list(await leases.acquire(tx, "incarnation-2", world.now)) == others
+        async with asyncio.timeout(5):  # the server hears a moment later that the claim is gone
+            while len(await leases.acquire(tx, "incarnation-2", world.now)) < len(ALL_PARTITIONS):
+                pass
 
 
 async def test_who_only_asks_for_a_partition_does_not_wait_for_an_open_claim(url: str, world: World) -> None:
@@ -95,3 +108,41 @@ async def test_a_claim_that_waited_for_an_acquisition_finds_its_term_over(url: s
         assert waits
         await taking._raw.execute("COMMIT")
         assert await claiming == []
+
+
+async def test_what_changes_several_leases_locks_them_in_order(url: str, world: World) -> None:
+    """In whatever order they lie in the table: a claim, which has the first, would wait for the last, and it for us."""
+    first, last = sorted(PARTITIONS)
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        "CREATE TEMPORARY TABLE kept AS TABLE leases; TRUNCATE leases;"
+        "INSERT INTO leases SELECT * FROM kept ORDER BY partition_id DESC"
+    )
+    await connection.close()
+    changes: list[Callable[[PostgresTransaction], Coroutine[Any, Any, object]]] = [
+        lambda tx: leases.release(tx, world.incarnation, PARTITIONS, world.now),
+        lambda tx: leases.release(tx, world.incarnation, ALL_PARTITIONS, world.now),
+        lambda tx: leases.request(tx, "incarnation-2", [last, first]),
+    ]
+    for change in changes:
+        async with open_transaction(url) as holder, open_transaction(url) as other:
+            await holder._raw.execute(f"SELECT FROM leases WHERE partition_id = {first} FOR UPDATE")
+            await other._raw.execute("SET LOCAL lock_timeout = 4000")
+            changing = asyncio.ensure_future(change(other))
+            await until_waiting(url)
+            await holder._raw.execute(f"SELECT FROM leases WHERE partition_id = {last} FOR UPDATE")
+            assert not changing.done()
+            await holder._raw.execute("ROLLBACK")
+            await changing
+
+
+async def until_waiting(url: str) -> None:
+    """Until somebody waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    watcher = await asyncpg.connect(url)
+    try:
+        async with asyncio.timeout(10):
+            while not await watcher.fetchval(waiting):  # noqa: ASYNC110 - a lock of another connection tells nobody
+                await asyncio.sleep(0.01)
+    finally:
+        await watcher.close()

@@ -1,11 +1,13 @@
 """Statements that are given ids look at those rows alone, whatever the statistics say: here they say nothing yet."""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import asyncpg
 import pytest
 
-from tasktick.store.postgres import BEGIN_WRITE, dialect
+from tasktick.store.postgres import BEGIN_NEAR, BEGIN_WRITE, dialect
 from tasktick.store.postgres_migrate import migrate
 from tasktick.store.queries import Positional
 from tests import postgres
@@ -96,6 +98,31 @@ async def test_what_is_due_is_read_off_its_index(connection: asyncpg.Connection)
         plan = await _plan(connection, statement)
         assert index in plan, f"{name}:\n{plan}"
         assert "Seq Scan" not in plan, f"{name}:\n{plan}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["due_in", "timers_in"])
+@pytest.mark.parametrize("owned", [85, 1])
+async def test_what_others_own_is_passed_over_unread(connection: asyncpg.Connection, name: str, owned: int) -> None:
+    await connection.execute("ANALYZE tasks")
+    await connection.execute(BEGIN_NEAR)
+    [statement] = dialect()[name]
+    partitions = json.dumps([f"{one:02x}" for one in range(owned)])
+    values = {"partitions": partitions, "after": 0, "after_id": "", "until": 1, "limit": 5_000, "each": 5_000}
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}"
+    (plan,) = json.loads(await connection.fetchval(explain, *(values[one] for one in statement.names)))
+    scans = [node for node in _nodes(plan["Plan"]) if node.get("Relation Name") == "tasks"]
+    assert {node["Index Name"] for node in scans} == {"tasks_waiting_by_partition"}
+    due = await connection.fetchval("SELECT count(*) FROM tasks WHERE state IN (2, 5) AND partition_id < $1", owned)
+    read = sum((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"] for node in scans)
+    assert due <= read <= due + owned  # an average of the loops, rounded
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The nodes of a plan."""
+    yield plan
+    for inner in plan.get("Plans", []):
+        yield from _nodes(inner)
 
 
 async def _plan(connection: asyncpg.Connection, statement: Positional) -> str:

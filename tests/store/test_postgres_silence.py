@@ -2,6 +2,7 @@
 and goes on when it is back, without a stampede. Each test hangs, or counts too many, without the limit it names."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tasktick.errors import StoreUnavailable
+from tasktick.errors import ConfigError, StoreUnavailable
 from tasktick.model.state import State
-from tasktick.store import leases, postgres_links, postgres_writer, tasks
+from tasktick.store import leases, postgres_database, postgres_links, postgres_writer, tasks
 from tasktick.store.leases import Start
+from tasktick.store.postgres import BEGIN_WRITE, PostgresTransaction
 from tasktick.store.postgres_database import API_READERS, PostgresDatabase
 from tasktick.store.postgres_links import AT_ONCE_MAX, REST_MOST_MS, PostgresAddress
 from tasktick.store.protocol import Lane, Transaction
@@ -230,3 +232,76 @@ async def test_nobody_stampedes_a_server_that_is_away_and_comes_back(proxy: Post
     assert took < 2 * REST_MOST_MS / 1_000 + 2
     gaps = [after - before for before, after in pairwise(one for one in proxy.attempts if one - began < away_s)]
     assert max(gaps) > REST_MOST_MS / 4_000, "they are further and further apart"
+
+
+async def test_the_kernel_ends_a_connection_to_a_server_that_is_gone(world: World, database: PostgresDatabase) -> None:
+    """Whether it is in use or idle, and within the term."""
+    await world.create()
+    await database.near.read(lambda tx: leases.read(tx))
+    made = [link._raw._transport.get_extra_info("socket") for link in database.near._links if link.is_open]  # type: ignore[union-attr]
+    assert made
+    for one in made:
+        assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == max(TTL_MS * 2 // 3, 1_000)
+        idle, between, times = (
+            one.getsockopt(socket.IPPROTO_TCP, name)
+            for name in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert (idle, between, times) == (1, 1, 3)  # a second is the least there is
+
+
+@pytest.mark.parametrize("drops", [*LIMITS, "ISOLATION LEVEL READ COMMITTED"])
+async def test_a_pooler_that_drops_what_a_transaction_asks_for_is_refused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drops: str
+) -> None:
+    said = [one for one in BEGIN_WRITE.split("; ") if f"SET LOCAL {drops} " not in one]
+    begin = "; ".join(said).replace(f" {drops}", "")
+    assert begin != BEGIN_WRITE
+    monkeypatch.setattr(postgres_database, "BEGIN_WRITE", begin)
+    place = f"{url}&default_transaction_isolation=serializable"
+    with pytest.raises(ConfigError, match="does not take effect there"):
+        async with opened(PostgresAddress(place, "tests"), tmp_path):
+            pass
+
+
+async def test_whatever_a_server_says_by_default_its_transactions_are_ours(url: str, tmp_path: Path) -> None:
+    place = f"{url}&default_transaction_isolation=serializable&statement_timeout=0"
+    async with opened(PostgresAddress(place, "tests"), tmp_path):
+        pass
+
+
+async def test_a_connection_that_is_given_up_before_it_was_of_use_is_closed(
+    url: str, proxy: PostgresProxy, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Renewals are given up soon. Each would leave a connection on the server, until that takes no more."""
+    asked = asyncio.Event()
+
+    async def never(*_: object, **__: object) -> list[object]:
+        asked.set()
+        await asyncio.Event().wait()
+        return []
+
+    gate = database.term._link._gate
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresTransaction, "rows", never)
+        connecting = asyncio.ensure_future(gate.connect())
+        await asked.wait()
+        before = await connections(url)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+    async with asyncio.timeout(DEADLINE_S):
+        while await connections(url) >= before:  # noqa: ASYNC110 - a server does not tell who has left it
+            await asyncio.sleep(0.01)
+
+
+async def connections(url: str) -> int:
+    """How many the server has from a store."""
+    watcher = await asyncpg.connect(url)
+    try:
+        found = await watcher.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tests'"
+        )
+        return int(found)
+    finally:
+        await watcher.close()

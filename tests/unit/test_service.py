@@ -236,3 +236,42 @@ async def test_an_end_without_a_crash_is_a_stop(services: Services) -> None:
     services.on_stop("a", stopper(order, "a"))
     await asyncio.wait_for(services.end(), DEADLINE_S)
     assert order == ["a"]
+
+
+async def test_a_start_that_is_told_to_stop_may_come_to_its_end(services: Services, clock: StillClock) -> None:
+    stop, opened = asyncio.Event(), asyncio.Event()
+
+    async def start() -> None:
+        await opened.wait()
+
+    beginning = asyncio.ensure_future(services.begin(start(), stop, 5_000))
+    stop.set()
+    while not clock.asked:  # noqa: ASYNC110 - a list that grows has no event
+        await asyncio.sleep(0)
+    assert clock.asked == [5_000]
+    opened.set()
+    assert await beginning
+
+
+async def test_a_start_that_waits_for_ever_is_given_up(services: Services, clock: StillClock) -> None:
+    stop = asyncio.Event()
+    stop.set()
+    beginning = asyncio.ensure_future(services.begin(asyncio.Event().wait(), stop, 5_000))  # type: ignore[arg-type] # says true
+    while not clock.asked:  # noqa: ASYNC110 - a list that grows has no event
+        await asyncio.sleep(0)
+    clock.wake()
+    assert not await beginning
+
+
+async def test_a_start_that_fails_says_so(services: Services) -> None:
+    async def start() -> None:
+        raise OSError("it is taken")
+
+    with pytest.raises(OSError, match="it is taken"):
+        await services.begin(start(), asyncio.Event(), 5_000)
+
+
+async def test_a_crash_beside_a_start_is_raised_at_once(services: Services) -> None:
+    services.crash("store", OSError("it broke"))
+    with pytest.raises(ServiceCrashed, match="store: it broke"):
+        await services.begin(asyncio.Event().wait(), asyncio.Event(), 5_000)  # type: ignore[arg-type] # says true

@@ -1,9 +1,9 @@
-"""A store's time on a node: never ahead of it, by hand-made answers."""
+"""A store's time on a node: never ahead of it, and at its latest never behind it, by hand-made answers."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasktick.clock import DRIFT, StoreClock
+from tasktick.clock import DRIFT, StoreClock, latest_ms
 
 HOUR_MS = 3_600_000
 
@@ -54,8 +54,20 @@ def test_it_is_never_ahead(answers: list[tuple[float, float, float, float]]) -> 
         own.running_ms += took_ms * (1 - share)
         truth_ms += took_ms * (1 - share)
         assert abs(asked_of.learn(told, asked_ms, own.running_ms)) < 50
-        assert asked_of.now_ms() <= truth_ms
+        assert asked_of.now_ms() <= truth_ms <= asked_of.latest_ms()
         assert asked_of.now_ms() >= truth_ms - took_ms - 2
+        assert asked_of.latest_ms() <= truth_ms + took_ms * 1.01 + 4
+
+
+def test_a_quick_answer_is_not_forgotten_for_a_slow_one() -> None:
+    own = Hand()
+    clock = StoreClock(own)
+    assert latest_ms(clock) == own.wall_ms
+    clock.learn(100_000, 0.0, 2.0)
+    own.running_ms = 3_002.0
+    clock.learn(100_001, 2.0, 3_002.0)
+    assert clock.latest_ms() - clock.now_ms() <= 8
+    assert latest_ms(clock) == clock.latest_ms()
 
 
 def test_a_clock_that_is_set_there_is_noticed_by_how_much() -> None:

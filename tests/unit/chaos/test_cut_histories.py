@@ -34,8 +34,8 @@ def cut(scene: RingScene, label: str, at: int, end: int, node: int = 1) -> None:
     scene.add(Fault(START + at, START + end, "cut", node, label, START + at + 20))
 
 
-def arrive(scene: RingScene, at: int) -> str:
-    """A task that n1 sends."""
+def arrive(scene: RingScene, at: int, claimed: int = 5) -> str:
+    """A task that n1 sends, and had claimed so long before."""
     task = scene.create()
     scene.hit(task, at)
     scene.records_before_end = [
@@ -43,7 +43,7 @@ def arrive(scene: RingScene, at: int) -> str:
     ]
     scene.add(Node(START - 900, 1, "started", name="n1", address=ADDRESS))
     scene.add(Node(START - 500, 1, "ready", name="n1"))
-    scene.line(task, at=at + 11, picked_at=START + at - 5)
+    scene.line(task, at=at + 11, picked_at=START + at - claimed)
     scene.row(task)
     return task
 
@@ -89,6 +89,12 @@ def a_partition_moves_while_nodes_cannot_gossip(scene: RingScene) -> None:
 def a_node_sends_long_after_it_was_cut_off(scene: RingScene) -> None:
     cut(scene, "database_in", 1_000, 5_000)
     arrive(scene, 1_650)
+
+
+@bad("late_byte_after_cut")
+def a_node_sends_what_it_hears_of_too_late(scene: RingScene) -> None:
+    cut(scene, "database_in", 1_000, 2_000)
+    arrive(scene, 2_100, claimed=1_050)
 
 
 @bad("late_takeover")

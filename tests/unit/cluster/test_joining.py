@@ -87,6 +87,29 @@ async def test_two_find_each_other_and_tell_what_is_due() -> None:
     await first.services.stop()
 
 
+@pytest.mark.slow
+async def test_one_that_goes_on_as_another_is_known_by_that_name() -> None:
+    """The store has forgotten what it began as: hints are for who owns, and so go to the name in the leases."""
+    database = InlineDatabase(shared=True)
+    first, second = Seated("a", database), Seated("b", database)
+    await first.start(ring_of(ClusterConfig(gossip="127.0.0.1:0"), "a", OWN_KEY))
+    await second.start(ring_of(ClusterConfig(gossip="127.0.0.1:0", join=(first.address,)), "b", OWN_KEY))
+    await _until(lambda: first.seat.standings() == {"a" * 16: "alive", "b" * 16: "alive"})
+    await _until(lambda: bool(second.ownership.epochs))
+    database.raw.execute("UPDATE nodes SET beat = -9 WHERE name = 'b'")
+    await _until(lambda: first.seat.standings() == {"a" * 16: "alive", "another": "alive"})
+    await _until(lambda: bool(second.ownership.epochs))
+    task = Due(f"{'0' * 30}{min(second.ownership.epochs):02x}", "default", "default", "one:80", 5, 1, 1)
+
+    def told() -> bool:
+        first.seat.nudge([task])
+        return second.heard.is_set()
+
+    await _until(told)
+    await second.services.stop()
+    await first.services.stop()
+
+
 def test_without_gossip_there_is_no_ring() -> None:
     assert ring_of(ClusterConfig(), "any name", OWN_KEY) is None
 

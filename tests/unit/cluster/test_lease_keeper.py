@@ -320,3 +320,32 @@ def test_one_that_leaves_takes_nothing_back() -> None:
         assert second.owned == set(ALL_PARTITIONS)
 
     play(scenario)
+
+
+def test_what_is_acquired_while_it_leaves_is_given_back_at_once() -> None:
+    """What it takes may commit behind what it gives back, and its term goes on until its last call has ended."""
+
+    async def scenario(town: Town) -> None:
+        only = town.add("a")
+        await town.watch(1)
+        await town.database.write(lambda tx: leases.release(tx, "a-1", ALL_PARTITIONS[:9], town.clock.now_ms()))
+        write = only.wire.write
+
+        async def overtaken(operation: Operation[Any], lane: Lane = Lane.CREATE) -> Any:
+            """The first that takes something has committed, and has not heard of it yet."""
+            done = await write(operation, lane)
+            if isinstance(done, dict) and not only.keeper._leaving:
+                await only.keeper.leave()
+                town.database.raw.execute(
+                    "UPDATE leases SET incarnation = 'a-1', free_since = NULL WHERE partition_id < 9"
+                )
+            return done
+
+        only.wire.write = overtaken  # type: ignore[method-assign] # an instance's own
+        only.keeper.wake.set()
+        await town.watch(1)
+        assert only.owned == set()
+        rows = await town.database.read(leases.read)
+        assert [row.partition for row in rows if row.incarnation is not None] == []
+
+    play(scenario)

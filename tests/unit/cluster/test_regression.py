@@ -20,6 +20,8 @@ def test_one_whose_term_is_not_as_it_left_it_goes_on_as_another() -> None:
         assert only.metrics.events["history_regressed"] == 1
         rows = await town.database.read(leases.read)
         assert {row.incarnation for row in rows} == {"a-1-again"}
+        said = town.database.raw.execute("SELECT incarnation, history_regressed FROM nodes ORDER BY started_at")
+        assert [tuple(row) for row in said.fetchall()] == [("a-1", 0), ("a-1-again", 1)]
 
     play(scenario)
 

@@ -24,6 +24,8 @@ def node(name: str, owned: int, state: str = "live") -> dict[str, Any]:
         "tzdata": "2026a",
         "started_at": "2026-02-10T08:00:00.000Z",
         "expires_at": "2026-02-10T08:00:10.000Z",
+        "clock_offset": 0.004,
+        "history_regressed": 0,
         "gossip": "alive",
     }
 
@@ -45,6 +47,18 @@ def ring(of_a: int, of_b: int, *, moving: int = 0, free: int = 0) -> dict[str, A
     ]
     nodes = [node("a", of_a), node("b", of_b)]
     return {"shared": True, "lease_ttl": 10, "tzdata_agrees": True, "nodes": nodes, "partitions": partitions}
+
+
+def test_who_is_not_at_one_with_its_store_is_named(ctl: Ctl, stub: ApiStub) -> None:
+    told_of = ring(192, 64)
+    told_of["nodes"][0]["clock_offset"] = -3.5
+    told_of["nodes"][1]["history_regressed"] = 2
+    stub.tell(told(told_of))
+    said = ctl("cluster").stderr
+    assert "the clock of a is -3.5 s off the store's" in said
+    assert "b found the store without what it had said, 2 times" in said
+    stub.tell(told(ring(192, 64)))
+    assert "Mind" not in ctl("cluster").stderr
 
 
 def test_the_nodes_and_a_picture(ctl: Ctl, stub: ApiStub) -> None:

@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
+import msgspec
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tasktick.dispatch.connector import BoundedHandler
 from tasktick.dispatch.outcome import Request
 from tasktick.dispatch.webhook import WebhookSender
 from tests.fakes.receivers import Receiver, answering, honest, silent
@@ -218,3 +220,32 @@ async def test_a_task_that_was_swept_goes_on() -> None:
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
+
+
+async def test_nothing_leaves_that_was_stopped_between_its_connection_and_its_first_byte() -> None:
+    """The process may be stopped between the two for longer than its claim lasts."""
+    stopped_ms = 0.0
+
+    def now_ms() -> float:
+        return monotonic_ms() + stopped_ms
+
+    async with Receiver(honest) as receiver:
+        sender = WebhookSender(LOOPBACK, now_ms, resolver=FakeResolver())
+        await sender.start()
+        assert sender._connector is not None
+        hand_out = sender._connector._on_connected
+
+        def connected(handler: BoundedHandler) -> None:
+            nonlocal stopped_ms
+            hand_out(handler)
+            stopped_ms += 60_000.0
+
+        sender._connector._on_connected = connected
+        outcome = await sender.send(request(receiver.url, start_within_ms=2_000))
+        assert (outcome.status, outcome.error_code, outcome.byte_left) == (None, "too_late", False)
+        assert receiver.hits == []
+        sender._connector._on_connected = hand_out
+        again = msgspec.structs.replace(request(receiver.url), start_by_ms=now_ms() + 2_000)
+        assert (await sender.send(again)).status == 200
+        await sender.close()
+    assert len(receiver.hits) == 1

@@ -18,12 +18,13 @@
 -- name: history_turn
 SELECT json_build_array(pg_try_advisory_xact_lock(1952544621, hashtext(current_schema())));
 
--- Move some that finished by `before`, from a place in the order of their end on: how many, how many were looked at,
+-- Move some that finished by `before`, from a place in the order of their end on: how many, whether there may be more,
 -- where the next look begins, and which days have no tables yet. What stays: tasks with a dead letter, so that all
 -- that is asked of those is found beside them; fires that their schedule still names, since it decides by their rows;
--- and what another transaction holds. Nobody is waited for but who drops the day.
+-- and what another transaction holds. Nobody is waited for but who drops the day. No more are looked at than can be
+-- moved in time: as many as come to so many bytes on the disk, and the first one whatever it has.
 -- name: history_move
-WITH looked AS MATERIALIZED (
+WITH seen AS MATERIALIZED (
     SELECT
         partition_id, id, version, completed_at,
         greatest(completed_at, id_at(id), coalesce(decide_by, 0)) AS ended_at
@@ -31,6 +32,23 @@ WITH looked AS MATERIALIZED (
     WHERE state >= 10 AND completed_at <= :before::bigint
         AND (completed_at, id) > (:after::bigint, edge_of(:after_id::text))
     ORDER BY completed_at, id LIMIT :limit::bigint
+), looked AS MATERIALIZED (
+    SELECT partition_id, id, version, completed_at, ended_at FROM (
+        SELECT
+            seen.*, row_number() OVER in_order AS place,
+            sum(coalesce(sent.bytes, 0) + coalesce(tried.bytes, 0)) OVER in_order AS bytes
+        FROM seen
+        CROSS JOIN LATERAL (
+            SELECT sum(pg_column_size(p.payload)) AS bytes FROM payloads AS p
+            WHERE p.partition_id = seen.partition_id AND p.task_id = seen.id
+        ) AS sent
+        CROSS JOIN LATERAL (
+            SELECT sum(pg_column_size(a.response_body)) AS bytes FROM attempts AS a
+            WHERE a.partition_id = seen.partition_id AND a.task_id = seen.id
+        ) AS tried
+        WINDOW in_order AS (ORDER BY completed_at, id)
+    ) AS sized
+    WHERE bytes <= :bytes_max::bigint OR place = 1
 ), days AS MATERIALIZED (
     SELECT from_at FROM history_days
     WHERE NOT gone AND from_at IN (SELECT ended_at - ended_at % 86400000 FROM looked)
@@ -105,7 +123,7 @@ WITH looked AS MATERIALIZED (
 )
 SELECT json_build_array(json_build_array(
     (SELECT count(*) FROM rows_gone),
-    (SELECT count(*) FROM looked),
+    (SELECT count(*) FROM seen) >= :limit::bigint OR (SELECT count(*) FROM seen) > (SELECT count(*) FROM looked),
     (SELECT json_build_array(completed_at, hex_of(id)) FROM looked ORDER BY completed_at DESC, looked.id DESC LIMIT 1),
     (
         SELECT coalesce(json_agg(DISTINCT ended_at - ended_at % 86400000), '[]') FROM looked
@@ -196,3 +214,8 @@ SELECT json_agg(json_build_array(ended_at, hex_of(id), tenant, true) ORDER BY pa
         AND (partition_id, id) > (:after::smallint, edge_of(:after_id::text))
     ORDER BY partition_id, id LIMIT :limit::bigint
 ) AS page;
+
+-- Whatever the order of the rows.
+-- name: history_sum
+SELECT json_build_array(coalesce(sum(hashtextextended(hex_of(id) COLLATE "C", version)), 0)::text) FROM finished_tasks
+WHERE ended_at >= :from_at::bigint AND ended_at < :until::bigint;

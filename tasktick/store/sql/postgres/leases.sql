@@ -23,7 +23,8 @@ VALUES (
 -- A compare-and-set on the last beat that was seen to commit. The one after it may have committed unseen: the same
 -- statement again says the same.
 -- name: node_renew
-UPDATE nodes SET expires_at = :clock::bigint + :ttl_ms::bigint, beat = :beat::bigint + 1
+UPDATE nodes SET expires_at = :clock::bigint + :ttl_ms::bigint, beat = :beat::bigint + 1,
+    clock_offset_ms = :clock_offset_ms::bigint, history_regressed = :history_regressed::integer
 WHERE incarnation = :incarnation::text AND beat IN (:beat::bigint, :beat::bigint + 1) AND dead_at IS NULL;
 
 -- name: node_leave
@@ -44,7 +45,8 @@ SELECT json_agg(json_build_object(
     'incarnation', n.incarnation, 'name', n.name, 'expires_at', coalesce(n.expires_at, 4611686018427387904),
     'drained', n.leaving OR EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = n.name),
     'started_at', n.started_at, 'address', n.address, 'version', n.version, 'tzdata', n.tzdata,
-    'dead_at', n.dead_at, 'leaving', n.leaving
+    'dead_at', n.dead_at, 'leaving', n.leaving, 'clock_offset_ms', n.clock_offset_ms,
+    'history_regressed', n.history_regressed
 ))
 FROM nodes AS n
 WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :clock::bigint))
@@ -61,7 +63,8 @@ INSERT INTO drained_nodes (name, since) VALUES (:name::text, :clock::bigint) ON 
 DELETE FROM drained_nodes WHERE name = :name::text;
 
 -- Acquire: the epoch grows with each acquisition; only what is free, or whose holder is dead or past its term, and
--- only for one that lives and stays. It waits for the claims that hold a row.
+-- only for one that lives and stays. One that a claim holds is passed over, and asked for again after it: who waited
+-- here would hold what it has taken already without being able to use it.
 -- name: leases_acquire
 WITH living AS MATERIALIZED (
     SELECT incarnation, leaving FROM nodes
@@ -72,29 +75,49 @@ WITH living AS MATERIALIZED (
         AND (incarnation IS NULL OR NOT EXISTS (SELECT 1 FROM living WHERE living.incarnation = leases.incarnation))
         AND EXISTS (SELECT 1 FROM living WHERE living.incarnation = :incarnation::text AND NOT living.leaving)
     ORDER BY partition_id
-    FOR UPDATE
+    FOR UPDATE SKIP LOCKED
 )
 UPDATE leases SET
     epoch = leases.epoch + 1, incarnation = :incarnation::text, free_since = NULL,
     wanted_by = CASE WHEN leases.wanted_by = :incarnation::text THEN NULL ELSE leases.wanted_by END
 FROM free WHERE leases.partition_id = free.partition_id;
 
+-- Rows are locked in order of partition, as everywhere: a claim that has one of two, and a release that has the other,
+-- would wait for each other.
 -- name: leases_release
+WITH held AS MATERIALIZED (
+    SELECT partition_id FROM leases
+    WHERE incarnation = :incarnation::text AND (
+        :partitions::text IS NULL
+        OR partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
+    )
+    ORDER BY partition_id
+    FOR UPDATE
+)
 UPDATE leases SET incarnation = NULL, free_since = :clock::bigint
-WHERE incarnation = :incarnation::text AND (
-    :partitions::text IS NULL
-    OR partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
-);
+FROM held WHERE leases.partition_id = held.partition_id AND leases.incarnation = :incarnation::text;
 
 -- Who should own it asks for it; a request of one that lives no more is overwritten.
 -- name: leases_request
+WITH wanted AS MATERIALIZED (
+    SELECT partition_id FROM leases
+    WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
+    ORDER BY partition_id
+    FOR NO KEY UPDATE
+)
 UPDATE leases SET wanted_by = :incarnation::text
-WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json));
+FROM wanted WHERE leases.partition_id = wanted.partition_id;
 
 -- name: leases_withdraw
+WITH wanted AS MATERIALIZED (
+    SELECT partition_id FROM leases
+    WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
+        AND wanted_by = :incarnation::text
+    ORDER BY partition_id
+    FOR NO KEY UPDATE
+)
 UPDATE leases SET wanted_by = NULL
-WHERE partition_id IN (SELECT value::smallint FROM json_array_elements_text(:partitions::text::json))
-    AND wanted_by = :incarnation::text;
+FROM wanted WHERE leases.partition_id = wanted.partition_id AND leases.wanted_by = :incarnation::text;
 
 -- Ours, or that of one who has let it pass. The row is held until the commit.
 -- name: singleton_take

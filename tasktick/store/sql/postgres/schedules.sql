@@ -95,7 +95,8 @@ SELECT json_agg(place) FROM (
 ) AS stale;
 
 -- Whose partition is not owned under this term (RULES: a materialisation needs the lease). Rows: place, partition, epoch.
--- The lease rows are held until the commit, as by a claim.
+-- The lease rows are held until the commit, as by a claim, and the term must be the one that was seen: on a store
+-- that has forgotten its last beat, it may have forgotten what was decided under it.
 -- name: schedule_foreign
 SELECT 1 FROM leases
 WHERE incarnation = :incarnation::text
@@ -107,6 +108,10 @@ FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 LEFT JOIN leases AS lease
     ON lease.partition_id = (row->>1)::smallint AND lease.epoch = (row->>2)::bigint
     AND lease.incarnation = :incarnation::text
+    AND EXISTS (
+        SELECT 1 FROM nodes AS n
+        WHERE n.incarnation = :incarnation::text AND n.beat >= :beat::bigint AND n.dead_at IS NULL
+    )
 WHERE lease.partition_id IS NULL;
 
 -- name: schedules_read

@@ -19,6 +19,11 @@ SELECT json_build_array(json_build_object(
     'is_standby', pg_is_in_recovery(), 'synchronous_commit', current_setting('synchronous_commit')
 ));
 
+-- What these settings are, here and now.
+-- name: server_settings
+SELECT json_agg(json_build_array(name, setting)) FROM pg_settings
+WHERE name IN (SELECT value FROM json_array_elements_text(:names::text::json));
+
 -- Who migrates holds this until it is done; another tries again.
 -- name: server_migration_lock
 SELECT json_build_array(pg_try_advisory_xact_lock(1952544620, hashtext(current_schema())));

@@ -7,6 +7,14 @@
 SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at)) FROM (
     SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
     WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
+    ORDER BY wake_at, id LIMIT :limit
+);
+
+-- The same of some partitions. Nothing is cut off: a file is one node's, which owns them all.
+-- name: due_in
+SELECT json_array(json_array(json('false'), json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at)))) FROM (
+    SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
+    WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
     -- include: owned
     ORDER BY wake_at, id LIMIT :limit
 );
@@ -19,6 +27,13 @@ SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wa
 
 -- name: timers_between
 SELECT json_group_array(json_array(wake_at, id)) FROM (
+    SELECT wake_at, id FROM tasks
+    WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
+    ORDER BY wake_at, id LIMIT :limit
+);
+
+-- name: timers_in
+SELECT json_array(json_array(json('false'), json_group_array(json_array(wake_at, id)))) FROM (
     SELECT wake_at, id FROM tasks
     WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
     -- include: owned

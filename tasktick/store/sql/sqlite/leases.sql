@@ -20,7 +20,8 @@ VALUES (:incarnation, :name, :now, :now + :ttl_ms, :address, :version, :tzdata);
 -- A compare-and-set on the last beat that was seen to commit. The one after it may have committed unseen: the same
 -- statement again says the same.
 -- name: node_renew
-UPDATE nodes SET expires_at = :now + :ttl_ms, beat = :beat + 1
+UPDATE nodes SET expires_at = :now + :ttl_ms, beat = :beat + 1,
+    clock_offset_ms = :clock_offset_ms, history_regressed = :history_regressed
 WHERE incarnation = :incarnation AND beat IN (:beat, :beat + 1) AND dead_at IS NULL;
 
 -- name: node_leave
@@ -41,7 +42,7 @@ SELECT json_group_array(json_object(
     'incarnation', n.incarnation, 'name', n.name, 'expires_at', coalesce(n.expires_at, 4611686018427387904),
     'drained', n.leaving OR EXISTS (SELECT 1 FROM drained_nodes AS d WHERE d.name = n.name), 'started_at', n.started_at,
     'address', n.address, 'version', n.version, 'tzdata', n.tzdata, 'dead_at', n.dead_at,
-    'leaving', n.leaving
+    'leaving', n.leaving, 'clock_offset_ms', n.clock_offset_ms, 'history_regressed', n.history_regressed
 ))
 FROM nodes AS n
 WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now))

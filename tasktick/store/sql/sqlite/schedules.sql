@@ -79,6 +79,9 @@ SELECT json_group_array(place) FROM (
     FROM jsonb_each(:rows) AS row
     LEFT JOIN leases AS lease
         ON lease.partition_id = row.value->>1 AND lease.epoch = row.value->>2 AND lease.incarnation = :incarnation
+        AND EXISTS (
+            SELECT 1 FROM nodes AS n WHERE n.incarnation = :incarnation AND n.beat >= :beat AND n.dead_at IS NULL
+        )
     WHERE lease.partition_id IS NULL
 );
 

@@ -53,6 +53,15 @@ SELECT
     picked_at, started_at, completed_at, sla_met, reason, template_id, decide_by, after_id
 FROM gone;
 -- step: transaction
+-- A node that only slept may have moved something since: then nothing is dropped, and the next try brings it back too.
+LOCK TABLE finished_tasks, finished_attempts;
+DO $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM finished_tasks WHERE ended_at >= (SELECT gone_before FROM history WHERE only_one)) THEN
+        RAISE EXCEPTION 'a node has moved tasks meanwhile: stop it';
+    END IF;
+END
+$$;
 DROP VIEW all_attempts, all_payloads, all_details, all_tasks;
 -- Tables of days that are gone may have been detached already.
 DO $$
