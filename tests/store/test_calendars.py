@@ -1,6 +1,7 @@
 """Calendars in the store: what they hold is skipped, by what stands in them when it is decided."""
 
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from tasktick.model.schedule import CatchUp, CatchUpMode, Plan, Rule
 from tasktick.model.state import State
 from tasktick.scheduler.plan import edit, skip
 from tasktick.store import calendars
+from tasktick.store.protocol import Transaction
 from tasktick.store.schedules import Seen
 from tests.store.calendar import MINUTE_MS, Calendar
 from tests.store.world import HOUR_MS, TENANT, World
@@ -176,3 +178,17 @@ async def test_an_edit_keeps_the_times_to_leave_out_that_it_still_has(calendar: 
 
     await calendar.move(name, every_other)
     assert (await calendar.row(name)).skips == (skips[0], skips[2])
+
+
+async def test_a_check_finds_a_schedule_whose_calendar_is_gone(calendar: Calendar) -> None:
+    await put(calendar, Content())
+    name = await calendar.create(calendars=USES)
+
+    async def broken(tx: Transaction) -> list[list[Any]]:
+        return await tx.rows("check_calendars", list[Any])
+
+    assert (await calendar.world.database.read(broken))[0][0] == 0
+    await calendar.world.database.write(lambda tx: calendars.delete(tx, TENANT, "holidays"))
+    assert await calendar.world.database.read(broken) == [[1, name]]
+    await calendar.pass_ms(MINUTE_MS)
+    assert await calendar.outcomes(name) == ["run"], "what is not there holds nobody"
