@@ -25,13 +25,16 @@ from tasktick.timetable.calendars import Shade, shade_of
 from tasktick.timetable.describe import describe
 from tasktick.timetable.fires import Fire
 from tasktick.timetable.lint import Advice, lint
-from tasktick.timetable.upcoming import count_fires
+from tasktick.timetable.upcoming import count_fires, walked
 from tasktick.timetable.upcoming import upcoming as next_fires
 
 PREVIEW = Decoder(PreviewRequest)
 # What lies between has to be counted, where a schedule may fire so many times only.
 AHEAD_MAX_MS = 100 * 366 * 86_400_000
 TOO_FAR = "This is more than 100 years ahead of the schedule."
+# Of several rules, only a walk tells how many of their times come together.
+WALKED_MAX = 20_000
+TOO_MANY = "Too many times of its rules lie before this to be counted against `max_fires`. Ask for an earlier one."
 SPREAD = Advice("jitter", "Each fire starts later, by up to `jitter`: by how much is fixed once the schedule is saved.")
 ALL_HELD = Advice("all_skipped", "Its calendars skip every one of these times.")
 PAUSED = Advice("paused", "It is paused, so nothing of it starts until it is resumed.")
@@ -154,6 +157,8 @@ async def upcoming(call: Call) -> Reply:
     if after is not None and after > begin + AHEAD_MAX_MS:
         raise Refused("validation_failed", TOO_FAR, errors=[("?from", TOO_FAR)])
     if after is not None and after > begin:
+        if schedule.max_fires is not None and walked(schedule.rule, begin, after) > WALKED_MAX:
+            raise Refused("validation_failed", TOO_MANY, errors=[("?from", TOO_MANY)])
         left -= count_fires(schedule.rule, begin, after) if schedule.max_fires is not None else 0
         begin = after
     halted = schedule.paused and schedule.paused_until is None

@@ -62,6 +62,12 @@ def count_fires(rule: Rule, after: int, until: int) -> int:
     )
 
 
+def walked(rule: Rule, after: int, until: int) -> int:
+    """Through how many fires counting would have to walk."""
+    counts = [count_of_one(one, after, until) for one in members(rule)]
+    return sum(counts) - max(counts)
+
+
 def _fires_at(rule: Rule, at: int) -> bool:
     found = next_fire(rule, at - 1)
     return found is not None and found.nominal_at == at

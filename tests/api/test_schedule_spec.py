@@ -51,3 +51,11 @@ async def test_each_form_is_found_by_its_text(served: Served) -> None:
     for text, wanted in (("11 3", several), ("byhour", single)):
         found = await served.ask("GET", f"{ALL}?q={text.replace(' ', '%20')}")
         assert ids_of(found.json["data"]) == [wanted["id"]]
+
+
+async def test_what_is_too_much_to_count_is_refused(served: Served) -> None:
+    schedule = await made(served, every=None, spec=[{"every": "1m"}, {"every": "61s"}], max_fires=9)
+    far = await served.ask("GET", f"{ALL}/{schedule['id']}/upcoming?from=2090-01-01T00:00:00Z")
+    assert (far.status, far.pointers) == (422, {"?from"})
+    near = await served.ask("GET", f"{ALL}/{schedule['id']}/upcoming?from={served.world.now // 1_000 + 200}")
+    assert (near.status, len(near.json["fires"]) in {2, 3}) == (200, True)
