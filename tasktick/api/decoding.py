@@ -129,6 +129,11 @@ def _value_faults(hint: Any, value: Any, pointer: str) -> Iterator[Fault]:
         return
     if any(one is msgspec.Raw for one in _options(hint)):
         return
+    item = next((get_args(one)[0] for one in _options(hint) if get_origin(one) is list), None)
+    if isinstance(item, type) and issubclass(item, msgspec.Struct) and isinstance(value, list):
+        for place, one in enumerate(value):
+            yield from _value_faults(item, one, pointer + pointer_of(str(place)))
+        return
     try:
         msgspec.convert(value, hint)
     except msgspec.ValidationError as error:

@@ -24,6 +24,7 @@ DEAD_LETTER_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"unresolved", "cla
 ATTEMPT_WORDS = frozenset({"limit", "cursor"})
 SECRET_WORDS = frozenset({"reveal"})
 KEY_WORDS = frozenset({"limit", "cursor", "revoked"})
+CALENDAR_WORDS = frozenset({"limit", "cursor"})
 TENANT_WORDS = frozenset({"limit", "cursor"})
 CLASSES = frozenset({"receiver", "network", "policy", "platform"})
 TEXT_CHARS_MAX = 200

@@ -6,6 +6,7 @@ from tasktick.api import (
     answers,
     bulk_dead_letters,
     bulk_tasks,
+    calendar_routes,
     dead_letters,
     events,
     filters,
@@ -53,6 +54,7 @@ def table() -> tuple[Route, ...]:
         *_bulk(),
         *_dead_letters(),
         *schedule_routes.table(),
+        *calendar_routes.table(),
         *admin_routes.table(),
     )
 

@@ -16,7 +16,9 @@ class Fire(Answered):
     nominal: Time
     local: Annotated[str, Meta(description="The same in the zone of the schedule, with its offset.")]
     effective: Time
-    note: Annotated[str | None, Meta(description="What a change of clocks makes of it.")]
+    collapsed: Annotated[int, Meta(description="How many times of its rules fall on this instant.")]
+    skipped: Annotated[str | None, Meta(description="Why it will not run: a calendar, or a request.")]
+    note: Annotated[str | None, Meta(description="What a change of clocks, or a calendar, makes of it.")]
 
 
 class Warned(Answered):
@@ -73,6 +75,22 @@ class FireCounts(Answered):
     failed: int
 
 
+class UseShown(Answered):
+    """A calendar in whose times alone it fires."""
+
+    name: str
+    mode: Literal["exclude", "include"]
+
+
+class RuleShown(Answered):
+    """One rule of several."""
+
+    cron: str | None
+    every: Seconds | None
+    anchor: Time | None
+    rrule: str | None
+
+
 class Schedule(Answered):
     """A schedule."""
 
@@ -83,6 +101,8 @@ class Schedule(Answered):
     cron: str | None
     every: Seconds | None
     anchor: Time | None
+    rrule: Annotated[str | None, Meta(description="A recurrence rule of RFC 5545.")]
+    spec: Annotated[list[RuleShown] | None, Meta(description="Several rules in place of one.")]
     timezone: str
     dst: DstShown
     start_at: Time | None
@@ -92,7 +112,8 @@ class Schedule(Answered):
     overlap: Overlap
     catch_up: CatchUpShown
     pause_on_failures: None
-    calendars: list[str]
+    calendars: list[str | UseShown]
+    skips: Annotated[list[Time], Meta(description="Times to come that are left out by request.")]
     task: ScheduleTask
     workflow: None
     tags: dict[str, str]

@@ -1,10 +1,11 @@
 """Schedules and the rows of their ledgers as clients read them. Pure but for the vault, which masks what is sealed."""
 
 from tasktick.api import render
+from tasktick.api.calendar_requests import uses_shown
 from tasktick.api.render import Document, Lens
 from tasktick.api.times import seconds, seconds_or_none, written, written_or_none
 from tasktick.model.ids import wire
-from tasktick.model.schedule import Schedule
+from tasktick.model.schedule import Member, Schedule
 from tasktick.model.state import State
 from tasktick.model.task import Payload
 from tasktick.store.schedules import LedgerEntry
@@ -22,16 +23,19 @@ def schedule(made: Schedule, payload: Payload, lens: Lens) -> Document:
         "cron": rule.cron,
         "every": seconds_or_none(rule.every_ms),
         "anchor": written_or_none(rule.anchor_at),
+        "rrule": rule.rrule,
+        "spec": [_member(one) for one in rule.spec] or None,
         "timezone": rule.timezone,
         "dst": {"gap": rule.gap, "repeat": rule.repeat},
         "start_at": written_or_none(made.start_at),
         "end_at": written_or_none(made.end_at),
         "max_fires": made.max_fires,
+        "skips": [written(at) for at in made.skips],
         "jitter": seconds(made.jitter_ms),
         "overlap": made.overlap,
         "catch_up": {"mode": late.mode, "window": seconds_or_none(late.window_ms), "max": late.max},
         "pause_on_failures": None,
-        "calendars": [],
+        "calendars": uses_shown(made.calendars),
         "task": _task(made, payload, lens),
         "workflow": None,
         "tags": made.tags,
@@ -47,6 +51,16 @@ def schedule(made: Schedule, payload: Payload, lens: Lens) -> Document:
         "created_at": written(made.created_at),
         "updated_at": written(made.updated_at),
         "version": made.version,
+    }
+
+
+def _member(one: Member) -> Document:
+    """One rule of several."""
+    return {
+        "cron": one.cron,
+        "every": seconds_or_none(one.every_ms),
+        "anchor": written_or_none(one.anchor_at),
+        "rrule": one.rrule,
     }
 
 
@@ -67,13 +81,18 @@ def _task(made: Schedule, payload: Payload, lens: Lens) -> Document:
     }
 
 
-def fire(one: Fire, due_at: int) -> Document:
-    """A fire to come."""
+def fire(one: Fire, due_at: int, held: str | None = None) -> Document:
+    """A fire to come, or one that will be skipped."""
+    note = one.note
+    if held is not None:
+        note = f"Skipped: {held}.{f' {note}' if note else ''}"
     return {
         "nominal": written(one.nominal_at),
         "local": one.local,
         "effective": written(due_at),
-        "note": one.note,
+        "collapsed": one.collapsed,
+        "skipped": held,
+        "note": note,
     }
 
 

@@ -6,14 +6,16 @@ import msgspec
 from msgspec import UNSET
 
 from tasktick.api import faults as checks
+from tasktick.api.calendar_requests import uses_as_asked, uses_of
 from tasktick.api.faults import Faults
-from tasktick.api.schemas import (
+from tasktick.api.schedule_schemas import (
     CatchUpRequest,
     DstRequest,
     PreviewRequest,
     SchedulePatch,
     ScheduleRequest,
     ScheduleTaskRequest,
+    SpecRequest,
     Timing,
 )
 from tasktick.api.target_requests import Sealing, aim_of, retry_of
@@ -30,7 +32,8 @@ from tasktick.api.times import (
     seconds_or_none,
 )
 from tasktick.errors import Refused
-from tasktick.model.schedule import CATCH_UP_MAX, CatchUp, FireTemplate, Overlap, Rule, Schedule
+from tasktick.model.calendar import CalendarUse
+from tasktick.model.schedule import CATCH_UP_MAX, CatchUp, FireTemplate, Member, Overlap, Rule, Schedule
 from tasktick.model.task import DEFAULT_PRIORITY, DEFAULT_QUEUE, DEFAULT_SLA_MS, Payload
 from tasktick.timetable.fires import cursor_at
 from tasktick.timetable.interval import EVERY_MIN_MS
@@ -52,6 +55,7 @@ class Definition(msgspec.Struct, frozen=True):
     start_at: int | None
     end_at: int | None
     max_fires: int | None
+    calendars: tuple[CalendarUse, ...]
     jitter_ms: int
     overlap: Overlap
     catch_up: CatchUp
@@ -103,13 +107,12 @@ def definition_of(faults: Faults, asked: Timing) -> Definition:
         faults.add("/end_at", "This is before `start_at`.")
     if asked.max_fires is not None and not 1 <= asked.max_fires <= FIRES_MAX:
         faults.add("/max_fires", f"This must be from 1 to {FIRES_MAX}.")
-    if asked.calendars:
-        faults.add("/calendars", "This version does not know how to honour `calendars`. Leave it out.")
     return Definition(
         rule=rule,
         start_at=start_at,
         end_at=end_at,
         max_fires=asked.max_fires,
+        calendars=uses_of(faults, asked.calendars),
         jitter_ms=checks.duration(faults, "/jitter", asked.jitter, 0, JITTER_MAX_MS),
         overlap=_overlap(faults, asked.overlap),
         catch_up=_catch_up(faults, asked.catch_up or CatchUpRequest()),
@@ -122,10 +125,15 @@ def definition_of(faults: Faults, asked: Timing) -> Definition:
 def _rule(faults: Faults, asked: Timing) -> Rule:
     dst = asked.dst or DstRequest()
     timezone = "UTC" if asked.timezone is None else asked.timezone
+    if asked.spec == []:
+        faults.add("/spec", "This names no rule: leave it out, or give one.")
+        return Rule(every_ms=EVERY_MIN_MS)  # one that is right, so that no other fault follows from it
     rule = Rule(
         cron=asked.cron,
-        every_ms=_every(faults, asked.every),
+        every_ms=_every(faults, "/every", asked.every),
         anchor_at=_instant(faults, "/anchor", asked.anchor, timezone),
+        rrule=asked.rrule,
+        spec=tuple(_member(faults, f"/spec/{place}", one, timezone) for place, one in enumerate(asked.spec or ())),
         timezone=timezone,
         gap=dst.gap or "run_after",
         repeat=dst.repeat or "first",
@@ -138,11 +146,20 @@ def _rule(faults: Faults, asked: Timing) -> Rule:
     return rule
 
 
-def _every(faults: Faults, value: Duration | None) -> int | None:
+def _member(faults: Faults, pointer: str, asked: SpecRequest, timezone: str) -> Member:
+    return Member(
+        cron=asked.cron,
+        every_ms=_every(faults, f"{pointer}/every", asked.every),
+        anchor_at=_instant(faults, f"{pointer}/anchor", asked.anchor, timezone),
+        rrule=asked.rrule,
+    )
+
+
+def _every(faults: Faults, pointer: str, value: Duration | None) -> int | None:
     try:
         return None if value is None else duration_ms(value)
     except ValueError as error:
-        faults.add("/every", str(error))
+        faults.add(pointer, str(error))
         return EVERY_MIN_MS  # one that is right, so that no other fault follows from it
 
 
@@ -253,11 +270,14 @@ def _as_asked(schedule: Schedule) -> Timing:
         cron=rule.cron,
         every=seconds_or_none(rule.every_ms),
         anchor=seconds_or_none(rule.anchor_at),
+        rrule=rule.rrule,
+        spec=[_member_as_asked(one) for one in rule.spec] or None,
         timezone=rule.timezone,
         dst=DstRequest(rule.gap, rule.repeat),
         start_at=seconds_or_none(schedule.start_at),
         end_at=seconds_or_none(schedule.end_at),
         max_fires=schedule.max_fires,
+        calendars=uses_as_asked(schedule.calendars),
         jitter=seconds(schedule.jitter_ms),
         overlap=schedule.overlap,
         catch_up=CatchUpRequest(late.mode, seconds_or_none(late.window_ms), late.max),
@@ -265,3 +285,7 @@ def _as_asked(schedule: Schedule) -> Timing:
         tags=schedule.tags,
         note=schedule.note,
     )
+
+
+def _member_as_asked(one: Member) -> SpecRequest:
+    return SpecRequest(one.cron, seconds_or_none(one.every_ms), seconds_or_none(one.anchor_at), one.rrule)

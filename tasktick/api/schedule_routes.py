@@ -6,16 +6,29 @@ from tasktick.api import (
     filters,
     schedule_answers,
     schedule_fires,
+    schedule_skips,
     schedule_trigger,
     schedule_writes,
     schedules,
 )
 from tasktick.api.routing import Route
-from tasktick.api.schemas import Empty, PauseRequest, PreviewRequest, SchedulePatch, ScheduleRequest, Trigger
+from tasktick.api.schedule_schemas import (
+    Occurrence,
+    PauseRequest,
+    PreviewRequest,
+    SchedulePatch,
+    ScheduleRequest,
+    Trigger,
+)
+from tasktick.api.schemas import Empty
 
 READ, CREATE, MANAGE = Permission.READ, Permission.CREATE, Permission.MANAGE
 ALL = "/v1/schedules"
 ONE = f"{ALL}/{{id}}"
+SKIPS = (
+    ("skip", schedule_skips.skip, "Leave out one of its times to come"),
+    ("unskip", schedule_skips.unskip, "Let a time run that was to be left out"),
+)
 
 
 def table() -> tuple[Route, ...]:
@@ -143,6 +156,21 @@ def _acted() -> tuple[Route, ...]:
             model=Empty,
             size="body",
             writes=True,
+        ),
+        *(
+            Route(
+                "POST",
+                f"{ONE}/{word}",
+                handler,
+                MANAGE,
+                (200, 404, 409, 412, 422),
+                summary,
+                answer=schedule_answers.Schedule,
+                model=Occurrence,
+                size="body",
+                writes=True,
+            )
+            for word, handler, summary in SKIPS
         ),
         Route(
             "POST",

@@ -7,7 +7,7 @@ from tasktick.api.call import Call, Reply, encode, etag
 from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
 from tasktick.api.idempotency import once, reply
-from tasktick.api.schemas import Trigger
+from tasktick.api.schedule_schemas import Trigger
 from tasktick.api.target_overrides import overridden
 from tasktick.api.task_requests import traceparent_of
 from tasktick.api.tasks import CREATED, check_version, sealing_of

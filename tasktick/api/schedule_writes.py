@@ -25,16 +25,19 @@ from tasktick.api.schedule_requests import (
     new_schedule,
     patched,
 )
-from tasktick.api.schemas import PauseRequest, SchedulePatch, ScheduleRequest
+from tasktick.api.schedule_schemas import PauseRequest, SchedulePatch, ScheduleRequest
+from tasktick.api.schedules import no_such_calendars
 from tasktick.api.task_actions import nothing_said
 from tasktick.api.tasks import BY_ID, CREATED, NO_CONTENT, OK, check_version, sealing_of
 from tasktick.api.times import Instant, instant_ms
 from tasktick.errors import Refused
+from tasktick.model.calendar import CalendarUse
 from tasktick.model.ids import KEY_PREFIX
 from tasktick.model.schedule import Plan, Schedule, pause, stand_still
 from tasktick.model.task import Payload
 from tasktick.scheduler import plan as plans
-from tasktick.store import names, schedules
+from tasktick.scheduler.book import heeding
+from tasktick.store import calendars, names, schedules
 from tasktick.store.names import StoredAnswer
 from tasktick.store.protocol import Transaction
 from tasktick.store.schedules import Seen
@@ -55,7 +58,7 @@ class Work:
         self._call = call
         self._tx = tx
         self._seen = seen
-        self._moment = call.ports.deciding(seen.schedule.id)
+        self._moment = heeding(call.ports.deciding(seen.schedule.id), seen.calendars)
 
     @property
     def schedule(self) -> Schedule:
@@ -77,6 +80,7 @@ class Work:
     async def create(self, asked: Asked, schedule_id: str) -> None:
         """Make it, with its first fire."""
         made = new_schedule(asked, schedule_id, self._call.tenant, self._moment.by.now)
+        await self._heed(made.calendars)
         if plans.first_fire(made) is None:
             raise _never(made)
         await schedules.take_key(self._tx, made)
@@ -95,11 +99,28 @@ class Work:
             version = await self._payload_version(content)
             wanted = msgspec.structs.replace(wanted, template=content.template, payload_version=version)
         if wanted != before:
+            if wanted.calendars != before.calendars:
+                await self._heed((*before.calendars, *wanted.calendars))
             plan = plans.edit(before, wanted, self._seen.tasks, self._moment)
             await schedules.define(self._tx, plan)
             await self._planned(plan)
         if paused and not self.schedule.paused:
             await self.pause(None, None)
+
+    async def _heed(self, uses: tuple[CalendarUse, ...]) -> None:
+        """Look at the calendars that it names, which stay there from now on, or refuse those that are not there."""
+        if not uses:
+            return
+        tenant, names = self._call.tenant, {one.name for one in uses}
+        missing = names.difference(await calendars.lock(self._tx, tenant, names))
+        if missing:
+            raise no_such_calendars(missing)
+        found = await calendars.contents(self._tx, {(tenant, name) for name in names})
+        self._moment = heeding(self._moment, {name: content for (_, name), content in found.items()})
+
+    async def set_skips(self, skips: tuple[int, ...]) -> None:
+        """Leave out these times to come, and no others."""
+        await self._carry_out(plans.skip(self.schedule, skips, self._seen.tasks, self._moment))
 
     async def _payload_version(self, content: Content) -> int:
         """Under which version its fires find what they send."""
@@ -162,13 +183,15 @@ def _opened_payload(call: Call, payload: Payload) -> Payload:
 
 
 def _never(made: Schedule) -> Refused:
-    code = "validation_failed" if made.rule.cron is None else "cron_never_fires"
+    code = "validation_failed" if made.rule.every_ms is not None else "cron_never_fires"
     detail = "Between its start and its end this has no fire that is still to come."
-    pointer = "/end_at" if made.end_at is not None else "/start_at"
+    # A recurrence rule may end by itself.
+    ends = "/rrule" if made.rule.rrule is not None else "/start_at"
+    pointer = "/end_at" if made.end_at is not None else ends
     return Refused(code, detail, errors=[(pointer, detail)])
 
 
-async def _opened(call: Call, tx: Transaction) -> Work:
+async def opened(call: Call, tx: Transaction) -> Work:
     """The schedule that a path names, once everything that is due is decided."""
     seen = await schedules.find(tx, call.tenant, call.parameters["id"])
     check_version(call, seen.schedule)
@@ -178,7 +201,7 @@ async def _opened(call: Call, tx: Transaction) -> Work:
     return work
 
 
-async def _answered(call: Call, operation: Callable[[Transaction], Awaitable[Work]]) -> Reply:
+async def answered(call: Call, operation: Callable[[Transaction], Awaitable[Work]]) -> Reply:
     """Do it, a POST once for its key; the answer is the schedule as it is then."""
     done: list[Plan] = []
 
@@ -200,7 +223,7 @@ async def create(call: Call) -> Reply:
     asked = asked_for(SCHEDULE.decode(call.body, call.ports.config.server.json_depth_max), sealing_of(call))
     key = key_of(call)
     schedule_id = call.ports.ids.new(call.now, call.ports.ids.partition(asked.key, None if key is None else key.name))
-    return await _answered(call, lambda tx: _made(call, tx, asked, schedule_id))
+    return await answered(call, lambda tx: _made(call, tx, asked, schedule_id))
 
 
 async def _made(call: Call, tx: Transaction, asked: Asked, schedule_id: str) -> Work:
@@ -227,14 +250,14 @@ async def put(call: Call) -> Reply:
         if await names.find(tx, call.tenant, schedules.SCHEDULE, key) is None:
             check_version(call, None)
             return await _made(call, tx, asked, schedule_id)
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         definition = asked.definition
         if work.schedule.paused and asked.paused is None and definition.note is None:
             definition = msgspec.structs.replace(definition, note=work.schedule.note)
         await work.change(definition, asked.content, paused=asked.paused)
         return work
 
-    return await _answered(call, operation)
+    return await answered(call, operation)
 
 
 async def patch(call: Call) -> Reply:
@@ -242,20 +265,20 @@ async def patch(call: Call) -> Reply:
     request: SchedulePatch = PATCH.decode(call.body, call.ports.config.server.json_depth_max)
 
     async def operation(tx: Transaction) -> Work:
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         definition, content = patched(work.schedule, request, sealing_of(call))
         paused = bool(request.paused) if isinstance(request.paused, bool | None) else None
         await work.change(definition, content, paused=paused)
         return work
 
-    return await _answered(call, operation)
+    return await answered(call, operation)
 
 
 async def delete(call: Call) -> Reply:
     """DELETE /v1/schedules/{id}: its fires and its ledger stay until they are old."""
 
     async def operation(tx: Transaction) -> list[Plan]:
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         await work.delete()
         return work.plans
 
@@ -273,11 +296,11 @@ async def hold(call: Call) -> Reply:
     faults.end()
 
     async def operation(tx: Transaction) -> Work:
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         await work.pause(until, note)
         return work
 
-    return await _answered(call, operation)
+    return await answered(call, operation)
 
 
 def _until(faults: Faults, value: Instant | None, now: int) -> int | None:
@@ -298,8 +321,8 @@ async def release(call: Call) -> Reply:
     nothing_said(call)
 
     async def operation(tx: Transaction) -> Work:
-        work = await _opened(call, tx)
+        work = await opened(call, tx)
         await work.resume()
         return work
 
-    return await _answered(call, operation)
+    return await answered(call, operation)

@@ -1,5 +1,6 @@
 """Schedules as they are read: one, a page of them, what is to come of one. `schedule_writes` changes them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,25 +11,32 @@ from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
 from tasktick.api.render import Document
 from tasktick.api.schedule_requests import previewed
-from tasktick.api.schemas import PreviewRequest
+from tasktick.api.schedule_schemas import PreviewRequest
 from tasktick.api.tasks import FULL_PAGE_BYTES, FULL_SLICE, OK, RENDER_SLICE, no_query, sealing_of
 from tasktick.errors import Refused
+from tasktick.model.calendar import CalendarUse, Content
 from tasktick.model.schedule import Rule, Schedule
 from tasktick.model.task import Payload
 from tasktick.scheduler.book import due_of
-from tasktick.store import schedules
+from tasktick.store import calendars, schedules
 from tasktick.store.protocol import Transaction
 from tasktick.store.schedules import Seen
+from tasktick.timetable.calendars import Shade, shade_of
 from tasktick.timetable.describe import describe
-from tasktick.timetable.fires import count_fires
+from tasktick.timetable.fires import Fire
 from tasktick.timetable.lint import Advice, lint
+from tasktick.timetable.upcoming import count_fires, walked
 from tasktick.timetable.upcoming import upcoming as next_fires
 
 PREVIEW = Decoder(PreviewRequest)
 # What lies between has to be counted, where a schedule may fire so many times only.
 AHEAD_MAX_MS = 100 * 366 * 86_400_000
 TOO_FAR = "This is more than 100 years ahead of the schedule."
+# Of several rules, only a walk tells how many of their times come together.
+WALKED_MAX = 20_000
+TOO_MANY = "Too many times of its rules lie before this to be counted against `max_fires`. Ask for an earlier one."
 SPREAD = Advice("jitter", "Each fire starts later, by up to `jitter`: by how much is fixed once the schedule is saved.")
+ALL_HELD = Advice("all_skipped", "Its calendars skip every one of these times.")
 PAUSED = Advice("paused", "It is paused, so nothing of it starts until it is resumed.")
 
 
@@ -97,10 +105,44 @@ async def preview(call: Call) -> Reply:
     begin = call.now if after is None else after
     # A fire may come at `start_at` itself, and each is strictly after where the search begins.
     begin = begin if asked.start_at is None else max(begin, asked.start_at - 1)
-    wanted = count if asked.max_fires is None else min(count, asked.max_fires)
-    fires = next_fires(asked.rule, begin, wanted, asked.end_at)
-    advice = lint(asked.rule, begin, asked.end_at) + ([SPREAD] if asked.jitter_ms else [])
-    return answer(OK, _document(asked.rule, [schedule_render.fire(one, one.nominal_at) for one in fires], advice))
+    found = await call.ports.database.read(lambda tx: _contents(tx, call.tenant, asked.calendars))
+    shade = shade_of(asked.rule.timezone, asked.calendars, (), found)
+    left = count if asked.max_fires is None else asked.max_fires
+    fires = _coming(next_fires(asked.rule, begin, count, asked.end_at), shade, left)
+    advice = lint(asked.rule, begin, asked.end_at) + ([SPREAD] if asked.jitter_ms else []) + _all_held(fires)
+    shown = [schedule_render.fire(one, one.nominal_at, held) for one, held in fires]
+    return answer(OK, _document(asked.rule, shown, advice))
+
+
+async def _contents(tx: Transaction, tenant: str, uses: tuple[CalendarUse, ...]) -> dict[str, Content]:
+    """What stands in the calendars that are named, or the refusal."""
+    found = await calendars.contents(tx, {(tenant, one.name) for one in uses}) if uses else {}
+    missing = [one.name for one in uses if (tenant, one.name) not in found]
+    if missing:
+        raise no_such_calendars(missing)
+    return {name: content for (_, name), content in found.items()}
+
+
+def no_such_calendars(names: Iterable[str]) -> Refused:
+    """The refusal of a schedule that names what is not there."""
+    detail = f"There is no calendar {', '.join(sorted(names))}. Make it first: PUT /v1/calendars/<name>."
+    return Refused("validation_failed", detail, errors=[("/calendars", detail)])
+
+
+def _coming(fires: Iterable[Fire], shade: Shade, left: int) -> list[tuple[Fire, str | None]]:
+    """Fires to come and why some of them will be skipped, as long as it may run."""
+    found: list[tuple[Fire, str | None]] = []
+    for fire in fires:
+        if left <= 0:
+            break
+        held = shade.reason(fire.nominal_at)
+        left -= held is None
+        found.append((fire, held))
+    return found
+
+
+def _all_held(fires: list[tuple[Fire, str | None]]) -> list[Advice]:
+    return [ALL_HELD] if fires and all(held is not None for _, held in fires) else []
 
 
 async def upcoming(call: Call) -> Reply:
@@ -115,16 +157,17 @@ async def upcoming(call: Call) -> Reply:
     if after is not None and after > begin + AHEAD_MAX_MS:
         raise Refused("validation_failed", TOO_FAR, errors=[("?from", TOO_FAR)])
     if after is not None and after > begin:
+        if schedule.max_fires is not None and walked(schedule.rule, begin, after) > WALKED_MAX:
+            raise Refused("validation_failed", TOO_MANY, errors=[("?from", TOO_MANY)])
         left -= count_fires(schedule.rule, begin, after) if schedule.max_fires is not None else 0
         begin = after
     halted = schedule.paused and schedule.paused_until is None
-    wanted = 0 if halted else max(0, min(count, left))
-    fires = [
-        schedule_render.fire(one, _due_of(found, one.nominal_at))
-        for one in next_fires(schedule.rule, begin, wanted, schedule.end_at)
-    ]
-    advice = lint(schedule.rule, begin, schedule.end_at) + ([PAUSED] if schedule.paused else [])
-    return answer(OK, _document(schedule.rule, fires, advice))
+    shade = shade_of(schedule.rule.timezone, schedule.calendars, schedule.skips, found.calendars)
+    coming = next_fires(schedule.rule, begin, 0 if halted else count, schedule.end_at)
+    fires = _coming(coming, shade, left)
+    shown = [schedule_render.fire(one, _due_of(found, one.nominal_at), held) for one, held in fires]
+    advice = lint(schedule.rule, begin, schedule.end_at) + ([PAUSED] if schedule.paused else []) + _all_held(fires)
+    return answer(OK, _document(schedule.rule, shown, advice))
 
 
 def _begin(schedule: Schedule) -> int:

@@ -5,13 +5,12 @@ contract and is brought by a later version: null is taken, a value is refused. `
 it, byte for byte. What stands in `Meta` is for the description; `faults` and their callers check it.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from tasktick.api import times
 from tasktick.model.retry import MAX_ATTEMPTS_LIMIT
-from tasktick.model.schedule import CATCH_UP_MAX
 from tasktick.model.state import State
 
 Instant = Annotated[
@@ -57,20 +56,6 @@ States = Annotated[StateName | list[StateName], Meta(description="One state or s
 Tag = Annotated[str, Meta(description="As name:value.", examples=["team:billing"], extra_json_schema={"pattern": ":"})]
 ScheduleId = Annotated[str, Meta(extra_json_schema={"pattern": "^sch_[0-9a-f]{32}$"})]
 WorkflowId = Annotated[str, Meta(extra_json_schema={"pattern": "^wfl_[0-9a-f]{32}$"})]
-LocalInstant = Annotated[
-    times.Instant,
-    Meta(
-        description="RFC 3339, or Unix seconds; without an offset it is of the schedule's timezone.",
-        examples=["2030-12-01T09:00:00", "2030-12-01T09:00:00+01:00", 1922342400],
-    ),
-]
-Cron = Annotated[str, Meta(examples=["0 9 * * MON-FRI", "@daily"], extra_json_schema={"maxLength": 256})]
-Zone = Annotated[str, Meta(examples=["Europe/Berlin"])]
-Fires = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000_000_000})]
-# Checked by hand: what a later version brings is told apart from what there will never be.
-Overlap = Annotated[str, Meta(extra_json_schema={"enum": ["skip", "allow", "buffer_one"]})]
-Note = Annotated[str, Meta(extra_json_schema={"maxLength": 1_000})]
-NoCalendars = Annotated[list[str], Meta(description="None in this version.", extra_json_schema={"maxItems": 0})]
 NOT_EMPTY = Meta(extra_json_schema={"minProperties": 1})
 TENANT_PATTERN = "^[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?$"
 Body = Annotated[Raw, Meta(description="Any JSON; sent byte for byte.")]
@@ -199,127 +184,6 @@ class Rotation(Request):
 
 class Replay(Request):
     """A dead letter to try again."""
-
-    target: TargetOverrides | None = None
-
-
-class DstRequest(Request):
-    """What becomes of a fixed time that a day does not have, or has twice."""
-
-    gap: Literal["run_after", "skip"] | None = None
-    repeat: Literal["first", "second", "both"] | None = None
-
-
-class CatchUpRequest(Request):
-    """What becomes of times that nobody was there for."""
-
-    mode: Literal["none", "latest", "earliest", "all"] | None = None
-    window: Duration | None = None
-    max: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": CATCH_UP_MAX})] | None = None
-
-
-class ScheduleTaskRequest(Request):
-    """What each fire of a schedule is: a task, but for what its schedule says."""
-
-    ADVICE: ClassVar[dict[str, str]] = {
-        "key": "A key names one task, and this stands for many. Give the schedule a key.",
-        "run_at": "The schedule says when: `cron` or `every`, and `start_at`.",
-        "delay": "The schedule says when: `cron` or `every`, and `start_at`.",
-        "jitter": "The schedule has a jitter of its own: give it there.",
-    }
-
-    target: TargetRequest
-    name: Name | None = None
-    type: Name | None = None
-    queue: Queue | None = None
-    priority: Priority | None = None
-    retry: RetryRequest | None = None
-    sla: Duration | None = None
-    expires_in: Duration | None = None
-    delivery: Literal["at_least_once", "at_most_once"] | None = None
-    tags: Tags | None = None
-    key: None = None
-    run_at: None = None
-    delay: None = None
-    jitter: None = None
-    callback: None = None
-    payload: None = None
-
-
-class Timing(Request, kw_only=True):
-    """A schedule, but for what it does: when it fires, and what becomes of times that cannot be kept."""
-
-    cron: Cron | None = None
-    every: Duration | None = None
-    anchor: LocalInstant | None = None
-    timezone: Zone | None = None
-    dst: DstRequest | None = None
-    start_at: LocalInstant | None = None
-    end_at: LocalInstant | None = None
-    max_fires: Fires | None = None
-    jitter: Duration | None = None
-    overlap: Overlap | None = None
-    catch_up: CatchUpRequest | None = None
-    name: Name | None = None
-    tags: Tags | None = None
-    paused: bool | None = None
-    note: Note | None = None
-    calendars: NoCalendars | None = None
-    pause_on_failures: None = None
-    overlap_key: None = None
-    workflow: None = None
-    spec: None = None
-
-
-class PreviewRequest(Timing, kw_only=True):
-    """A schedule to try: whole, or without what it does."""
-
-    key: Key | None = None
-    task: ScheduleTaskRequest | None = None
-
-
-class ScheduleRequest(Timing, kw_only=True):
-    """A schedule to make."""
-
-    key: Key | None = None
-    task: ScheduleTaskRequest
-
-
-class SchedulePatch(Request):
-    """What is to be different about a schedule: a field that is given replaces the whole of it, null resets it."""
-
-    cron: Cron | UnsetType | None = UNSET
-    every: Duration | UnsetType | None = UNSET
-    anchor: LocalInstant | UnsetType | None = UNSET
-    timezone: Zone | UnsetType | None = UNSET
-    dst: DstRequest | UnsetType | None = UNSET
-    start_at: LocalInstant | UnsetType | None = UNSET
-    end_at: LocalInstant | UnsetType | None = UNSET
-    max_fires: Fires | UnsetType | None = UNSET
-    jitter: Duration | UnsetType | None = UNSET
-    overlap: Overlap | UnsetType | None = UNSET
-    catch_up: CatchUpRequest | UnsetType | None = UNSET
-    name: Name | UnsetType | None = UNSET
-    tags: Tags | UnsetType | None = UNSET
-    paused: bool | UnsetType | None = UNSET
-    note: Note | UnsetType | None = UNSET
-    task: ScheduleTaskRequest | UnsetType = UNSET
-    calendars: NoCalendars | UnsetType | None = UNSET
-    pause_on_failures: None = None
-    overlap_key: None = None
-    workflow: None = None
-    spec: None = None
-
-
-class PauseRequest(Request):
-    """Until when a schedule is to stand still, and why."""
-
-    until: Instant | None = None
-    note: Note | None = None
-
-
-class Trigger(Request):
-    """A fire now, outside the ledger, and what is different about its call."""
 
     target: TargetOverrides | None = None
 

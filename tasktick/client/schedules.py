@@ -71,6 +71,16 @@ def resume(name: str, idempotency_key: str | None = None) -> Request:
     return core.post("schedules", name, "resume", idempotency_key=idempotency_key)
 
 
+def skip(name: str, at: str | float, idempotency_key: str | None = None) -> Request:
+    """Leave out one of its times to come."""
+    return core.post("schedules", name, "skip", body={"at": at}, idempotency_key=idempotency_key)
+
+
+def unskip(name: str, at: str | float, idempotency_key: str | None = None) -> Request:
+    """Let a time run that was to be left out."""
+    return core.post("schedules", name, "unskip", body={"at": at}, idempotency_key=idempotency_key)
+
+
 def trigger(name: str, target: Mapping[str, Any] | None = None, idempotency_key: str | None = None) -> Request:
     """Run its task now, beside its times; what `target` has replaces what the schedule's has."""
     body = {"target": target} if target else None

@@ -61,6 +61,7 @@ class CtlGroup(LazyGroup):
         "task": "tasktick.ctl.task:group",
         "dlq": "tasktick.ctl.dlq:group",
         "schedule": "tasktick.ctl.schedule:group",
+        "calendar": "tasktick.ctl.calendar:group",
         "stats": "tasktick.ctl.stats:command",
         "events": "tasktick.ctl.events:command",
         "secret": "tasktick.ctl.secret:group",

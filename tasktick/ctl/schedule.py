@@ -216,6 +216,36 @@ def resume(names: tuple[str, ...]) -> None:
     _move(names, lambda name: schedules.resume(name, new_key()))
 
 
+@group.command()
+@NAME
+@click.argument("at", metavar="TIME")
+@server_options
+def skip(name: str, at: str) -> None:
+    """Leave out one time of a schedule, as `upcoming` shows it.
+
+    \b
+    Example:
+      tasktick ctl schedule skip key:daily 2026-12-24T09:00:00+01:00
+    """
+    instant = task_options.instant(at) or at
+    _move((name,), lambda one: schedules.skip(one, instant, new_key()))
+
+
+@group.command()
+@NAME
+@click.argument("at", metavar="TIME")
+@server_options
+def unskip(name: str, at: str) -> None:
+    """Let a time of a schedule run after all that was to be left out.
+
+    \b
+    Example:
+      tasktick ctl schedule unskip key:daily 2026-12-24T09:00:00+01:00
+    """
+    instant = task_options.instant(at) or at
+    _move((name,), lambda one: schedules.unskip(one, instant, new_key()))
+
+
 def _move(names: tuple[str, ...], build: Callable[[str], Request]) -> None:
     connected = session()
     answers, done = connected.each(names, build)

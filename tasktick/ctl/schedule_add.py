@@ -39,12 +39,13 @@ def add(
     idempotency_key: str | None,
     **given: Any,
 ) -> None:
-    """Make a schedule that calls URL at every time of --cron or --every.
+    """Make a schedule that calls URL at every time of --cron, --every and --rrule.
 
     \b
     Examples:
       tasktick ctl schedule add https://app.example/report --key daily-report --cron "0 9 * * MON-FRI" --timezone Europe/Berlin
       tasktick ctl schedule add https://app.example/poll --every 90s --overlap skip --body '{"full": false}'
+      tasktick ctl schedule add https://app.example/close --rrule "FREQ=MONTHLY;BYMONTHDAY=-1;BYHOUR=17" --cron "0 9 1 * *"
       tasktick ctl schedule add --file daily-report.json
       tasktick ctl schedule add --file - --key daily-report --replace < daily-report.json
     """  # noqa: E501 - an example is one line, so that it can be copied
@@ -66,8 +67,8 @@ def add(
 def _new(fields: dict[str, Any], target_url: str | None) -> dict[str, Any]:
     if target_url is None:
         raise click.UsageError("Say what to call: URL, or --file with all of it.")
-    if ("cron" in fields) == ("every" in fields):
-        raise click.UsageError("Say when: with --cron or with --every.")
+    if not schedule_options.forms(fields):
+        raise click.UsageError("Say when: with --cron, --every or --rrule, or several of them.")
     return fields
 
 
@@ -98,9 +99,10 @@ def _show(connected: Session, answer: Answer) -> None:
 def edit(name_or_key: str, target_url: str | None, file: IO[bytes] | None, **given: Any) -> None:
     """Change what is given of a schedule, and nothing else.
 
-    `none` takes away a --start-at, --end-at, --max-fires, --jitter, --anchor or --catch-up-window, an empty text a
-    --name or --note. Headers join those that are there; secret ones cannot be read back, so a change of the call,
-    or of how it is run, needs them again. The fire that was ahead is worked out anew.
+    `none` takes away a --start-at, --end-at, --max-fires, --jitter, --anchor or --catch-up-window, or all of
+    --calendar; an empty text takes away a --name or --note. Headers join those that are there; secret ones cannot be
+    read back, so a change of the call, or of how it is run, needs them again. The fire that was ahead is worked out
+    anew.
 
     \b
     Examples:

@@ -11,6 +11,8 @@ from tasktick.ctl.listing import name_and_value
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+KINDS = ("cron", "every", "rrule")
+ONLY = "only:"
 # Takes away what was set.
 NONE = "none"
 REMOVABLE = frozenset({"anchor", "start_at", "end_at", "max_fires", "jitter", "name", "note"})
@@ -28,8 +30,15 @@ class Number(click.ParamType[int | str]):
 
 
 _TIMING = (
-    click.option("--cron", help="Five fields, or six with seconds first; names, L, LW, 15W, #, @daily."),
-    click.option("--every", metavar="DURATION", help="An interval, such as 90s or 1h30m."),
+    click.option(
+        "--cron",
+        multiple=True,
+        help="Five fields, or six with seconds first; names, L, LW, 15W, #, @daily; repeatable.",
+    ),
+    click.option("--every", metavar="DURATION", multiple=True, help="An interval, such as 90s or 1h30m; repeatable."),
+    click.option(
+        "--rrule", metavar="RULE", multiple=True, help="A recurrence rule, such as FREQ=WEEKLY;BYDAY=MO; repeatable."
+    ),
     click.option("--anchor", metavar="TIME", help="An instant on the grid of --every.  [default: the Unix epoch]"),
     click.option("--timezone", metavar="ZONE", help="Where the cron is read, such as Europe/Berlin.  [default: UTC]"),
     click.option("--gap", type=click.Choice(["run_after", "skip"]), help="A time that a day does not have."),
@@ -53,6 +62,13 @@ _POLICY = (
     ),
     click.option("--catch-up-window", metavar="DURATION", help="What is older is missed, whatever the mode."),
     click.option("--catch-up-max", type=click.IntRange(1), metavar="N", help="How many run at most.  [default: 100]"),
+    click.option(
+        "--calendar",
+        "calendars",
+        metavar="NAME",
+        multiple=True,
+        help="A calendar in whose times nothing fires; only:NAME fires in them alone; repeatable.",
+    ),
     click.option("--jitter", metavar="DURATION", help="Spread: each fire starts up to this much later."),
 )
 _WORDS = (
@@ -79,17 +95,21 @@ def _flagged(command: Command, flags: tuple[Callable[[Command], Command], ...]) 
 
 
 def rule(given: Mapping[str, Any]) -> dict[str, Any]:
-    """When it fires: what was given, and nothing that was not."""
+    """When it fires: what was given, and nothing that was not. Several rules are those of a `spec`."""
     dst = task_options.only_given({"gap": given["gap"], "repeat": given["repeat"]})
-    return task_options.only_given(
-        {
-            "cron": given["cron"],
-            "every": given["every"],
-            "anchor": task_options.instant(given["anchor"]),
-            "timezone": given["timezone"],
-            "dst": dst or None,
-        }
-    )
+    anchor = task_options.instant(given["anchor"])
+    rules: list[dict[str, Any]] = [{kind: value} for kind in KINDS for value in given[kind]]
+    if len(rules) > 1:
+        on_grid = task_options.only_given({"anchor": anchor})
+        said: dict[str, Any] = {"spec": [one | on_grid if "every" in one else one for one in rules]}
+    else:
+        said = {**(rules[0] if rules else {}), "anchor": anchor}
+    return task_options.only_given({**said, "timezone": given["timezone"], "dst": dst or None})
+
+
+def forms(fields: Mapping[str, Any]) -> list[str]:
+    """The forms of a rule that are given."""
+    return [form for form in (*KINDS, "spec") if fields.get(form) is not None]
 
 
 def document(url: str | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -108,10 +128,16 @@ def document(url: str | None, given: dict[str, Any]) -> dict[str, Any]:
         "start_at": task_options.instant(given["start_at"]),
         "end_at": task_options.instant(given["end_at"]),
         "catch_up": task_options.only_given(catch_up) or None,
+        "calendars": [_use(name) for name in given["calendars"]] or None,
         "tags": dict(name_and_value(tag, "--tag") for tag in given["tags"]) or None,
         "task": task or None,
     }
     return task_options.only_given(fields)
+
+
+def _use(name: str) -> Any:
+    only = name.removeprefix(ONLY)
+    return name if only == name else {"name": only, "mode": "include"}
 
 
 def without(fields: dict[str, Any]) -> dict[str, Any]:
@@ -121,11 +147,13 @@ def without(fields: dict[str, Any]) -> dict[str, Any]:
     }
     if changes.get("catch_up", {}).get("window") == NONE:
         changes["catch_up"] = {**changes["catch_up"], "window": None}
-    for one, other in (("cron", "every"), ("every", "cron")):
-        if one in changes and other not in changes:
-            changes[other] = None
-    if changes.get("cron") is not None and "anchor" not in changes:
-        changes["anchor"] = None
+    if changes.get("calendars") == [NONE]:
+        changes["calendars"] = []
+    given = forms(changes)
+    if given:
+        changes |= {form: None for form in (*KINDS, "spec") if form not in given}
+        if given != ["every"]:
+            changes.setdefault("anchor", None)
     return changes
 
 

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasktick.client.core import Answer
+
+if TYPE_CHECKING:
+    from tasktick.model.schedule import Member, Rule
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _OVERLAP = {
@@ -35,6 +38,8 @@ _SAID = frozenset(
             "cron",
             "every",
             "anchor",
+            "rrule",
+            "spec",
             "timezone",
             "dst",
             "paused",
@@ -101,18 +106,40 @@ def state(schedule: Mapping[str, Any]) -> str:
 def description(schedule: Mapping[str, Any]) -> str:
     """When it fires, as a sentence; what this program cannot read stays as it is."""
     from tasktick.errors import Refused
-    from tasktick.model.schedule import Rule
     from tasktick.timetable.describe import describe
 
-    cron, every, timezone = schedule.get("cron"), schedule.get("every"), str(schedule.get("timezone"))
-    if isinstance(every, int | float) and every > 0:
-        return describe(Rule(every_ms=round(every * 1_000), anchor_at=None if schedule.get("anchor") is None else 0))
-    if cron is None:
+    rule = _rule_of(schedule)
+    if rule is None:
         return "-"
     try:
-        return describe(Rule(cron=str(cron), timezone=timezone))
+        return describe(rule)
     except Refused:
-        return f"{cron}, {timezone} time."
+        said = [one.cron or one.rrule or "an interval" for one in (rule.spec or (rule,))]
+        return f"{'; and '.join(said)}, {rule.timezone} time."
+
+
+def _rule_of(schedule: Mapping[str, Any]) -> "Rule | None":
+    """The rule, as far as it tells when; None if there is none that can be read."""
+    from tasktick.model.schedule import Rule
+
+    members = tuple(filter(None, map(_member_of, schedule.get("spec") or ())))
+    if members:
+        return Rule(spec=members, timezone=str(schedule.get("timezone")))
+    one = _member_of(schedule)
+    if one is None:
+        return None
+    return Rule(one.cron, one.every_ms, one.anchor_at, one.rrule, timezone=str(schedule.get("timezone")))
+
+
+def _member_of(said: Mapping[str, Any]) -> "Member | None":
+    from tasktick.model.schedule import Member
+
+    every = said.get("every")
+    if isinstance(every, int | float) and every > 0:
+        return Member(every_ms=round(every * 1_000), anchor_at=None if said.get("anchor") is None else 0)
+    if said.get("cron") is not None:
+        return Member(cron=str(said["cron"]))
+    return None if said.get("rrule") is None else Member(rrule=str(said["rrule"]))
 
 
 def when(schedule: Mapping[str, Any]) -> str:
@@ -139,7 +166,7 @@ def in_full(schedule: Mapping[str, Any], now: datetime | None) -> Iterator[tuple
     yield "state", _state_in_full(schedule, now)
     yield "calls", _call((schedule.get("task") or {}).get("target") or {})
     yield "when", description(schedule)
-    yield from ((field, schedule.get(field)) for field in ("cron", "anchor", "timezone"))
+    yield from ((field, schedule.get(field)) for field in ("cron", "anchor", "rrule", "spec", "timezone"))
     if schedule.get("clock_behind_ledger"):
         yield "mind", "the clock is behind what is decided already: nothing fires until it has caught up"
     yield "clock changes", _clock_changes(schedule)
@@ -181,13 +208,24 @@ def _instant(instant: Any, now: datetime | None) -> Any:
 
 def _clock_changes(schedule: Mapping[str, Any]) -> str | None:
     dst = schedule.get("dst")
-    words = str(schedule.get("cron") or "").replace("@hourly", "0 * * * *").split()
     # What has no fixed time, and a zone without changes, know no such times.
-    follows_clock = not words or any(word.startswith("*") for word in words[-5:-3])
-    if not isinstance(dst, Mapping) or follows_clock or schedule.get("timezone") in (None, "UTC"):
+    if not isinstance(dst, Mapping) or schedule.get("timezone") in (None, "UTC") or _follows_clock(schedule):
         return None
     gap, repeat = (_GAP.get(str(dst.get("gap"))), _REPEAT.get(str(dst.get("repeat"))))
     return f"a time that a day does not have {gap}; one that it has twice {repeat}"
+
+
+def _follows_clock(schedule: Mapping[str, Any]) -> bool:
+    """Whether no rule of it names a fixed time."""
+    from tasktick.errors import Refused
+    from tasktick.timetable.fires import members, readings
+
+    rule = _rule_of(schedule)
+    try:
+        wanted = [readings(one) for one in members(rule)] if rule is not None else []
+    except Refused:
+        return False
+    return all(one is None or one.is_wildcard for one in wanted)
 
 
 def _catch_up(catch_up: Mapping[str, Any]) -> str:

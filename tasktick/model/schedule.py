@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from tasktick.model.calendar import CalendarUse
 from tasktick.model.change import Change, hold_back, let_run
 from tasktick.model.state import State
 from tasktick.model.task import TaskDetail, TaskState
@@ -25,13 +26,22 @@ CATCH_UP_MAX = 100
 BUSY = frozenset({State.BLOCKED, State.RUNNING, State.RETRYING, State.AWAITING})
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Exactly one of `cron` and `every_ms`; the rest says how it is read."""
+class Member(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One rule of several: exactly one of `cron`, `every_ms` and `rrule`."""
 
     cron: str | None = None
     every_ms: int | None = None
     anchor_at: int | None = None
     """An instant on the grid of `every_ms`; the Unix epoch if None."""
+    rrule: str | None = None
+    """A recurrence rule of RFC 5545."""
+
+
+class Rule(Member, frozen=True, omit_defaults=True):
+    """Exactly one of `cron`, `every_ms`, `rrule` and `spec`; the rest says how it is read."""
+
+    spec: tuple[Member, ...] = ()
+    """Several rules in one: all their times, and equal ones are one fire."""
     timezone: str = "UTC"
     gap: Gap = "run_after"
     """What becomes of a fixed time that does not exist on a day: the first instant after it, or nothing."""
@@ -87,6 +97,9 @@ class Schedule(msgspec.Struct, frozen=True):
     end_at: int | None = None
     max_fires: int | None = None
     jitter_ms: int = 0
+    calendars: tuple[CalendarUse, ...] = ()
+    skips: tuple[int, ...] = ()
+    """Nominal times to come that somebody has asked to leave out, in order."""
     paused: bool = False
     paused_until: int | None = None
     next_id: str | None = None
@@ -296,6 +309,7 @@ def decide_started(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recor
         schedule,
         cursor_at=schedule.next_at,
         cursor_local_ms=schedule.next_local_ms,
+        skips=tuple(one for one in schedule.skips if one > schedule.next_at),
         last_id=schedule.next_id if is_next else schedule.last_id,
         last_fire_at=schedule.next_at if ran else schedule.last_fire_at,
         fired=schedule.fired + ran,

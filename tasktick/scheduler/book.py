@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from tasktick.model.calendar import Content
 from tasktick.model.change import Change, buffer, hold_back, let_run, miss
 from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import (
@@ -23,6 +24,8 @@ from tasktick.model.schedule import (
 )
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import TaskDetail, TaskState
+from tasktick.timetable import calendars
+from tasktick.timetable.calendars import Shade
 from tasktick.timetable.fires import Fire, cursor_at
 from tasktick.timetable.policy import Late, due_at
 
@@ -38,6 +41,18 @@ class Moment(msgspec.Struct, frozen=True):
     """Times up to here may have passed unseen: before this start, or over a step of the clock."""
     missed_after_ms: int
     missed_rows_max: int
+    calendars: Mapping[str, Content] = {}
+    """Those that the schedule names, as they are now."""
+
+
+def heeding(moment: Moment, calendars: Mapping[str, Content]) -> Moment:
+    """The moment, as a schedule sees it that names these calendars."""
+    return msgspec.structs.replace(moment, calendars=calendars) if calendars else moment
+
+
+def shade_of(schedule: Schedule, moment: Moment) -> Shade:
+    """What keeps its fires from running."""
+    return calendars.shade_of(schedule.rule.timezone, schedule.calendars, schedule.skips, moment.calendars)
 
 
 def due_of(schedule: Schedule, nominal_at: int) -> int:
@@ -125,7 +140,9 @@ class Book:
         schedule = self.schedule
         if schedule.max_fires is not None and schedule.fired >= schedule.max_fires:
             return False
-        if not late.runs:
+        if late.held is not None:
+            self.enter(late, "skipped", late.held)
+        elif not late.runs:
             self.enter(late, "missed", f"catch_up:{schedule.catch_up.mode}")
         elif not self._busy or schedule.overlap == "allow":
             self.enter(late, "run", None)
@@ -198,6 +215,7 @@ class Book:
             schedule,
             cursor_at=last_at,
             cursor_local_ms=local_ms,
+            skips=tuple(one for one in schedule.skips if one > last_at),
             fired=schedule.fired + (outcome == "run"),
             skipped=schedule.skipped + late.times * (outcome == "skipped"),
             missed=schedule.missed + late.times * (outcome == "missed"),

@@ -21,7 +21,7 @@ from tasktick.model.ids import IdMaker, partition_of, wire
 from tasktick.model.schedule import Plan, Recorder
 from tasktick.model.state import State
 from tasktick.model.task import due_of
-from tasktick.scheduler.book import Moment
+from tasktick.scheduler.book import Moment, heeding
 from tasktick.scheduler.intake import Intake
 from tasktick.scheduler.plan import settle
 from tasktick.store import schedules
@@ -167,7 +167,8 @@ class Materialiser:
                 await self._clock.sleep_ms(0)
             schedule = seen.schedule
             try:
-                plan = settle(schedule, seen.tasks, self._moment(now, partition_of(schedule.id)))
+                moment = heeding(self._moment(now, partition_of(schedule.id)), seen.calendars)
+                plan = settle(schedule, seen.tasks, moment)
             except Exception as error:  # noqa: BLE001 - one schedule at fault must not stop all the others
                 failed[schedule.id] = error
                 continue

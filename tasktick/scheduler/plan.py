@@ -17,12 +17,16 @@ from tasktick.model.schedule import (
 )
 from tasktick.model.state import State
 from tasktick.model.task import TaskState
-from tasktick.scheduler.book import Book, Moment, due_of, new_fire
+from tasktick.scheduler.book import Book, Moment, due_of, new_fire, shade_of
+from tasktick.timetable.calendars import CLEAR, Shade
 from tasktick.timetable.fires import Cursor, Fire, cursor_at, next_after, next_fire
 from tasktick.timetable.policy import Backlog, Late, all_run, catch_up, none_runs
 from tasktick.timetable.upcoming import last_fire
 
 RUNS_AT_ONCE_MAX = 200
+# A fire that a calendar may hold is let go by the decision about it alone: nobody claims it before. Whoever runs it by
+# hand is not held up, but for the last moment.
+HELD_BEFORE_MS = 1_000
 
 
 def first_fire(schedule: Schedule) -> Fire | None:
@@ -37,6 +41,29 @@ def first_fire(schedule: Schedule) -> Fire | None:
     if fire is None or (schedule.end_at is not None and fire.nominal_at > schedule.end_at):
         return None
     return fire
+
+
+def is_time_of(schedule: Schedule, at: int) -> bool:
+    """Whether it has a nominal time at this very instant."""
+    if (schedule.start_at is not None and at < schedule.start_at) or (
+        schedule.end_at is not None and at > schedule.end_at
+    ):
+        return False
+    fire = next_fire(schedule.rule, at - 1)
+    return fire is not None and fire.nominal_at == at
+
+
+def skip(schedule: Schedule, skips: tuple[int, ...], tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
+    """Other times to leave out, from now on; the fire ahead is made anew, as it may be one of them."""
+    plan = take_back(schedule, tasks, moment.by)
+    after = msgspec.structs.replace(
+        plan.after,
+        skips=tuple(at for at in skips if at > plan.after.cursor_at),
+        version=schedule.version + 1,
+        updated_at=moment.by.now,
+        tzdata=moment.by.tzdata,
+    )
+    return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
 
 def begin(schedule: Schedule, moment: Moment) -> Plan:
@@ -63,7 +90,7 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
         book.waiting = ahead
         # By other zone data it may be at another time, and a day must not fire by both.
         first = _fire_ahead(schedule) if schedule.tzdata == moment.by.tzdata else first_fire(schedule)
-    backlog = _backlog(book.schedule, first, now)
+    backlog = _backlog(book.schedule, first, now, shade_of(book.schedule, moment))
     if backlog is not None:
         for late in _verdicts(book.schedule, backlog, moment):
             if not book.decide(late):
@@ -106,6 +133,8 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
         version=schedule.version + 1,
         updated_at=now,
         tzdata=moment.by.tzdata,
+        # Those that it still has: a change of its times takes the others with it.
+        skips=tuple(at for at in done.skips if is_time_of(wanted, at)),
     )
     # One that had ended goes on from now: there were no times since.
     if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at) or first_fire(done) is None:
@@ -126,7 +155,8 @@ def _written_down(schedule: Schedule, first: Fire, tasks: Mapping[str, TaskState
         book.write_down(ahead)
     else:
         book.waiting = ahead
-        book.decide(Late(first, runs=True))
+        held = shade_of(schedule, moment).reason(first.nominal_at)
+        book.decide(Late(first, runs=held is None, held=held))
     plan = book.plan()
     return msgspec.structs.replace(plan, after=without_ahead(plan.after))
 
@@ -151,7 +181,7 @@ _PROGRESS = (
 )
 
 
-def _backlog(schedule: Schedule, first: Fire | None, now: int) -> Backlog | None:
+def _backlog(schedule: Schedule, first: Fire | None, now: int, shade: Shade = CLEAR) -> Backlog | None:
     """From the first undecided time to the last that is due: one whose spread puts it later is not."""
     if first is None:
         return None
@@ -160,7 +190,7 @@ def _backlog(schedule: Schedule, first: Fire | None, now: int) -> Backlog | None
         last = last_fire(schedule.rule, first.nominal_at - 1, until)
         if last is not None and due_of(schedule, last.nominal_at) > now:
             until = last.nominal_at - 1
-    return Backlog(schedule.rule, first, until) if first.nominal_at <= until else None
+    return Backlog(schedule.rule, first, until, shade) if first.nominal_at <= until else None
 
 
 def _verdicts(schedule: Schedule, backlog: Backlog, moment: Moment) -> list[Late]:
@@ -200,6 +230,7 @@ def _with_ahead(plan: Plan, moment: Moment) -> Plan:
     if fire is None:
         return msgspec.structs.replace(plan, after=schedule)
     due = due_of(schedule, fire.nominal_at)
+    may_be_held = bool(schedule.calendars) or fire.nominal_at in schedule.skips
     alone = schedule.overlap == "allow"
     born = new_fire(
         schedule,
@@ -207,7 +238,7 @@ def _with_ahead(plan: Plan, moment: Moment) -> Plan:
         due,
         State.SCHEDULED,
         moment,
-        decide_by=due + moment.missed_after_ms,
+        decide_by=due - HELD_BEFORE_MS if may_be_held else due + moment.missed_after_ms,
         after_id=None if alone else schedule.last_id,
     )
     after = msgspec.structs.replace(

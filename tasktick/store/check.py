@@ -77,6 +77,9 @@ RULES = (
     Rule("events", "check_events", "every event can be read", "that cannot be read, or count less than those before"),
     Rule("fires", "check_ahead", "every schedule has the fire that it names", "without the fire that they name"),
     Rule("templates", "check_templates", "every schedule has what it sends", "without what they send"),
+    Rule(
+        "calendars", "check_calendars", "every schedule has the calendars that it names", "that name one that is gone"
+    ),
     Rule("ledger", "check_ledger", "no time is ahead of its schedule", "ahead of their schedule, or without a task"),
     Rule(
         "partitions",

@@ -44,6 +44,7 @@ TABLES = (
     Table("nodes", ("incarnation",)),
     # Who owned a partition owns it no more; its epoch goes on.
     Table("leases", (PARTITION,), only=(PARTITION, "epoch")),
+    Table("calendars", ("tenant", "name"), wide=True),
     Table("schedules", ("id",), by_id=True, wide=True),
     Table("tasks", ("id",), by_id=True),
     Table("task_details", ("id",), by_id=True, wide=True),

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from tasktick.errors import Refused, not_found
+from tasktick.model.calendar import Content
 from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.schedule import LedgerRow, NewFire, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
-from tasktick.store import names, tasks, tenants
+from tasktick.store import calendars, names, tasks, tenants
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -42,9 +43,10 @@ STANDING = (
     "fired",
     "skipped",
     "missed",
+    "skips",
 )
 OUTDATED_MAX = 500
-JSON_COLUMNS = ("tags", "rule", "catch_up", "template")
+JSON_COLUMNS = ("tags", "rule", "catch_up", "template", "calendars")
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -60,6 +62,8 @@ class Seen(msgspec.Struct, frozen=True):
 
     schedule: Schedule
     tasks: dict[str, TaskState]
+    calendars: dict[str, Content] = {}
+    """Those that it names, as they are."""
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
@@ -169,21 +173,33 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
 
 
 def _standing_row(schedule: Schedule) -> list[Any]:
-    return [getattr(schedule, name) for name in STANDING]
+    row = [getattr(schedule, name) for name in STANDING]
+    row[-1] = msgspec.json.encode(schedule.skips).decode()
+    return row
 
 
 def _definition_row(schedule: Schedule) -> dict[str, Any]:
     row = columns(schedule)
+    del row["skips"]  # it stands with where it stands
     for name in JSON_COLUMNS:
         row[name] = msgspec.json.encode(row[name]).decode()
     return row
 
 
 async def seen(tx: Transaction, schedules: Sequence[Schedule]) -> list[Seen]:
-    """These schedules with the tasks on which their decisions rest."""
+    """These schedules with the tasks and the calendars on which their decisions rest."""
     ids = sorted({task_id for one in schedules for task_id in one.task_ids})
     states = {state.id: state for state in await tasks.states(tx, ids)} if ids else {}
-    return [Seen(one, {name: states[name] for name in one.task_ids if name in states}) for one in schedules]
+    named = {(one.tenant, use.name) for one in schedules for use in one.calendars}
+    contents = await calendars.contents(tx, named) if named else {}
+    return [
+        Seen(
+            one,
+            {name: states[name] for name in one.task_ids if name in states},
+            {use.name: contents[one.tenant, use.name] for use in one.calendars if (one.tenant, use.name) in contents},
+        )
+        for one in schedules
+    ]
 
 
 async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | None = None) -> list[Seen]:

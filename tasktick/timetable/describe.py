@@ -3,7 +3,11 @@
 import cron_descriptor
 
 from tasktick.model.schedule import Rule
+from tasktick.timetable import rrule
 from tasktick.timetable.cron import Cron, parse
+from tasktick.timetable.describe_rrule import clause
+from tasktick.timetable.describe_rrule import listed as _listed
+from tasktick.timetable.fires import members
 from tasktick.timetable.grammar import DAY, Days, Part
 
 _UNITS = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000), ("millisecond", 1))
@@ -13,12 +17,28 @@ _WHICH = ("", "first", "second", "third", "fourth", "fifth")
 
 def describe(rule: Rule) -> str:
     """What a checked rule does, in one sentence."""
-    if rule.cron is None:
-        assert rule.every_ms is not None  # a checked rule has one of the two
-        return _of_interval(rule.every_ms, rule.anchor_at)
-    cron = parse(rule.cron)
-    seconds = " (six fields: seconds first)" if cron.has_seconds else ""
-    return f"{_of_cron(cron)}, {rule.timezone} time{seconds}."
+    if not rule.spec:
+        return _sentence(rule, _said(rule))
+    said = [_said(one) for one in members(rule)]
+    return _sentence(rule, "; and ".join([said[0], *(f"{one[0].lower()}{one[1:]}" for one in said[1:])]))
+
+
+def _sentence(rule: Rule, said: str) -> str:
+    # Where nothing but an interval is said, the zone says nothing.
+    is_local = any(one.every_ms is None for one in members(rule))
+    seconds = any(one.cron is not None and parse(one.cron).has_seconds for one in members(rule))
+    zone = f", {rule.timezone} time" if is_local else ""
+    return f"{said}{zone}{' (six fields: seconds first)' if seconds else ''}."
+
+
+def _said(rule: Rule) -> str:
+    """What one rule does."""
+    if rule.cron is not None:
+        return _of_cron(parse(rule.cron))
+    if rule.rrule is not None:
+        return clause(rrule.parse(rule.rrule, rule.timezone))
+    assert rule.every_ms is not None  # a checked rule has one of the three
+    return _of_interval(rule.every_ms, rule.anchor_at)
 
 
 def _of_interval(every_ms: int, anchor_at: int | None) -> str:
@@ -31,7 +51,7 @@ def _of_interval(every_ms: int, anchor_at: int | None) -> str:
     length = _listed(words)
     if len(words) == 1 and length.startswith("1 "):
         length = length[2:]
-    return f"Every {length}, counted from {'the Unix epoch' if anchor_at is None else 'its anchor'}."
+    return f"Every {length}, counted from {'the Unix epoch' if anchor_at is None else 'its anchor'}"
 
 
 def _of_cron(cron: Cron) -> str:
@@ -85,7 +105,3 @@ def _runs(numbers: list[int]) -> list[tuple[int, int]]:
         else:
             runs.append((number, number))
     return runs
-
-
-def _listed(said: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))

@@ -14,16 +14,20 @@ lie, with `before` the offset of the segment before and `after` that of the one 
 Otherwise low = start + offset and high = end + offset. A cron that follows the clock is `skip` and `both`. So the
 next fire is the first matching reading in the segment of the instant, or of the first segment thereafter that has
 one; a segment whose readings lie before the match that is already known costs two comparisons.
+
+Of several rules the next fire is the earliest of theirs; those that come at one instant are one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 import msgspec
 
 from tasktick.model.schedule import Rule
-from tasktick.timetable import interval, zones
-from tasktick.timetable.cron import Cron, parse
+from tasktick.timetable import cron, interval, rrule, zones
+from tasktick.timetable.cron import Cron
+from tasktick.timetable.rrule import Rrule
 from tasktick.timetable.zones import Segment
 
 # Nothing fires before 1900 or after 9997: calendars and zone data end somewhere.
@@ -34,6 +38,10 @@ COMES_FIRST = "The clocks go back: this local time comes twice, and this is the 
 COMES_SECOND = "The clocks go back: this local time comes twice, and this is the second."
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIONS_KEPT_MAX = 4_096
+
+Readings = Cron | Rrule
+"""What says which local readings match."""
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False):
@@ -73,18 +81,60 @@ class Fire(msgspec.Struct, frozen=True, gc=False):
         return Cursor(self.nominal_at, self.local_ms)
 
 
+def members(rule: Rule) -> tuple[Rule, ...]:
+    """The rules that one is made of: itself, unless it has several."""
+    return _members(rule) if rule.spec else (rule,)
+
+
+@lru_cache(maxsize=_UNIONS_KEPT_MAX)
+def _members(rule: Rule) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(one.cron, one.every_ms, one.anchor_at, one.rrule, (), rule.timezone, rule.gap, rule.repeat)
+        for one in rule.spec
+    )
+
+
+def readings(rule: Rule) -> Readings | None:
+    """The local readings that a checked rule asks for; an interval asks for none."""
+    if rule.cron is not None:
+        return cron.parse(rule.cron)
+    return None if rule.rrule is None else rrule.parse(rule.rrule, rule.timezone)
+
+
 def next_fire(rule: Rule, after: int) -> Fire | None:
     """The first fire strictly after an instant; None if the calendar has no more."""
     if after >= LAST_AT:
         return None
-    if rule.cron is not None:
-        return _next_of_cron(parse(rule.cron), rule, max(after, FIRST_AT))
-    assert rule.every_ms is not None  # a checked rule has one of the two
+    if rule.spec:
+        return _earliest(next_fire(one, after) for one in members(rule))
+    wanted = readings(rule)
+    if wanted is not None:
+        return _next_of_readings(wanted, rule, max(after, FIRST_AT))
+    assert rule.every_ms is not None  # a checked rule has one of the three
     at = interval.next_at(rule.every_ms, rule.anchor_at or 0, max(after, FIRST_AT))
     if at >= LAST_AT:
         return None
     offset_ms = zones.offset_ms(rule.timezone, at)
     return Fire(at, offset_ms, at + offset_ms)
+
+
+def _earliest(found: Iterable[Fire | None]) -> Fire | None:
+    """The first of these; those that come at the same instant are one, which counts all of them."""
+    earliest: Fire | None = None
+    for fire in found:
+        if fire is None or (earliest is not None and fire.nominal_at > earliest.nominal_at):
+            continue
+        if earliest is None or fire.nominal_at < earliest.nominal_at:
+            earliest = fire
+        else:
+            earliest = Fire(
+                fire.nominal_at,
+                fire.offset_ms,
+                min(fire.wanted_ms, earliest.wanted_ms),
+                fire.collapsed + earliest.collapsed,
+                earliest.note or fire.note,
+            )
+    return earliest
 
 
 def cursor_at(rule: Rule, at: int) -> Cursor:
@@ -98,10 +148,12 @@ def next_after(rule: Rule, cursor: Cursor) -> Fire | None:
     As long as the zone data says of the instant what the cursor says, the two are one. Where it does not, because
     the data has changed since, local times up to the cursor's have had their fire.
     """
-    fire = next_fire(rule, cursor.at)
-    if rule.cron is None or cursor_at(rule, cursor.at) == cursor:
+    if rule.spec:
+        return _earliest(next_after(one, cursor) for one in members(rule))
+    fire, wanted = next_fire(rule, cursor.at), readings(rule)
+    if wanted is None or cursor_at(rule, cursor.at) == cursor:
         return fire
-    while fire is not None and not _is_past(parse(rule.cron), fire, cursor.local_ms):
+    while fire is not None and not _is_past(wanted, fire, cursor.local_ms):
         # No reading grows faster than time within a segment: leap, but over no change of offset.
         end_at = zones.segment(rule.timezone, fire.nominal_at).end_at
         leap_at = fire.nominal_at + cursor.local_ms - fire.local_ms
@@ -109,53 +161,56 @@ def next_after(rule: Rule, cursor: Cursor) -> Fire | None:
     return fire
 
 
-def _is_past(cron: Cron, fire: Fire, local_ms: int) -> bool:
+def _is_past(wanted: Readings, fire: Fire, local_ms: int) -> bool:
     """Whether any local time of this fire is after a reading."""
     if fire.wanted_ms > local_ms:
         return True
     if fire.collapsed == 1:
         return False
-    later = cron.next_local(local_ms + 1)
+    later = wanted.next_local(local_ms + 1)
     return later is not None and later <= fire.local_ms
 
 
-def _next_of_cron(cron: Cron, rule: Rule, after: int) -> Fire | None:
+def _next_of_readings(readings: Readings, rule: Rule, after: int) -> Fire | None:
     segment = zones.segment(rule.timezone, after)
-    low = max(after + segment.offset_ms + 1, _low(cron, rule, segment))
-    wanted = cron.next_local(low)
-    while wanted is not None:
-        if wanted < _high(cron, rule, segment):
-            return _fire(cron, segment, wanted) if wanted - segment.offset_ms < LAST_AT else None
+    low = max(after + segment.offset_ms + 1, _low(readings, rule, segment))
+    wanted = readings.next_local(low)
+    while True:
+        if wanted is None:
+            if segment.end_at + segment.offset_after_ms >= low:
+                return None
+            # There are no later readings, but the clocks go back to earlier ones.
+        elif wanted < _high(readings, rule, segment):
+            return _fire(readings, segment, wanted) if wanted - segment.offset_ms < LAST_AT else None
         if segment.end_at >= LAST_AT:
-            break
+            return None
         segment = zones.segment(rule.timezone, segment.end_at)
-        before, low = low, _low(cron, rule, segment)
-        if not before <= low <= wanted:
-            wanted = cron.next_local(low)
-    return None
+        before, low = low, _low(readings, rule, segment)
+        if wanted is None or not before <= low <= wanted:
+            wanted = readings.next_local(low)
 
 
-def _low(cron: Cron, rule: Rule, segment: Segment) -> int:
+def _low(readings: Readings, rule: Rule, segment: Segment) -> int:
     if segment.offset_before_ms < segment.offset_ms:
-        falls_on_start = rule.gap == "run_after" and not cron.is_wildcard
+        falls_on_start = rule.gap == "run_after" and not readings.is_wildcard
     else:
-        falls_on_start = rule.repeat == "first" and not cron.is_wildcard
+        falls_on_start = rule.repeat == "first" and not readings.is_wildcard
     return segment.start_at + (segment.offset_before_ms if falls_on_start else segment.offset_ms)
 
 
-def _high(cron: Cron, rule: Rule, segment: Segment) -> int:
-    if rule.repeat == "second" and not cron.is_wildcard:
+def _high(readings: Readings, rule: Rule, segment: Segment) -> int:
+    if rule.repeat == "second" and not readings.is_wildcard:
         return segment.end_at + min(segment.offset_ms, segment.offset_after_ms)
     return segment.end_at + segment.offset_ms
 
 
-def _fire(cron: Cron, segment: Segment, wanted: int) -> Fire:
+def _fire(readings: Readings, segment: Segment, wanted: int) -> Fire:
     at = wanted - segment.offset_ms
     if at < segment.start_at or (at == segment.start_at and segment.offset_before_ms < segment.offset_ms):
         first_reading = segment.start_at + segment.offset_ms
         if wanted == first_reading:
             return Fire(at, segment.offset_ms, wanted)
-        collapsed = cron.count(wanted, first_reading + 1)
+        collapsed = readings.count(wanted, first_reading + 1)
         return Fire(segment.start_at, segment.offset_ms, wanted, collapsed, _gap_note(wanted, collapsed))
     return Fire(at, segment.offset_ms, wanted, 1, _pass_note(segment, wanted))
 
@@ -184,27 +239,28 @@ def fires(rule: Rule, after: int, until: int) -> Iterator[Fire]:
         fire = next_fire(rule, fire.nominal_at)
 
 
-def count_fires(rule: Rule, after: int, until: int) -> int:
-    """How many fires there are after one instant, up to and including another: by months, not one by one."""
+def count_of_one(rule: Rule, after: int, until: int) -> int:
+    """How many fires a single rule has after one instant, up to and including another: by months, not one by one."""
+    assert not rule.spec, "of several, `upcoming` counts"
     after, until = max(after, FIRST_AT), min(until, LAST_AT - 1)
     if until <= after:
         return 0
-    if rule.cron is None:
-        assert rule.every_ms is not None  # a checked rule has one of the two
+    wanted = readings(rule)
+    if wanted is None:
+        assert rule.every_ms is not None  # a checked rule has one of the three
         return (until - interval.next_at(rule.every_ms, rule.anchor_at or 0, after)) // rule.every_ms + 1
-    cron = parse(rule.cron)
     segment = zones.segment(rule.timezone, after)
-    low = max(after + segment.offset_ms + 1, _low(cron, rule, segment))
+    low = max(after + segment.offset_ms + 1, _low(wanted, rule, segment))
     counted = 0
     while True:
-        high = min(_high(cron, rule, segment), until + segment.offset_ms + 1)
+        high = min(_high(wanted, rule, segment), until + segment.offset_ms + 1)
         first_reading = segment.start_at + segment.offset_ms
         if low < first_reading and segment.offset_before_ms < segment.offset_ms:
             # All that lies in the gap, and what the clock reads right after it, are one fire.
-            counted += 1 if cron.count(low, first_reading + 1) else 0
+            counted += 1 if wanted.count(low, first_reading + 1) else 0
             low = first_reading + 1
-        counted += cron.count(low, high)
+        counted += wanted.count(low, high)
         if segment.end_at > until:
             return counted
         segment = zones.segment(rule.timezone, segment.end_at)
-        low = _low(cron, rule, segment)
+        low = _low(wanted, rule, segment)

@@ -6,9 +6,10 @@ import msgspec
 
 from tasktick.model.schedule import Rule
 from tasktick.timetable import zones
-from tasktick.timetable.cron import Cron, parse
-from tasktick.timetable.fires import FIRST_AT, LAST_AT, next_fire
+from tasktick.timetable.cron import Cron
+from tasktick.timetable.fires import FIRST_AT, LAST_AT, Readings, members, next_fire, readings
 from tasktick.timetable.grammar import DAY, HOUR, MINUTE, MONTH, SECOND, WEEKDAY, Part, Term
+from tasktick.timetable.rrule import Rrule
 from tasktick.timetable.zones import Segment
 
 YEAR_MS = 366 * 86_400_000
@@ -29,13 +30,41 @@ class Advice(msgspec.Struct, frozen=True):
 
 def lint(rule: Rule, after: int, until: int | None = None) -> list[Advice]:
     """What to think about before a checked rule is used, from an instant on; `until` is where the schedule ends."""
+    if not rule.spec:
+        return _of_one(rule, after, until)
+    found = [
+        Advice(one.code, f"Rule {number}: {one.detail}")
+        for number, single in enumerate(members(rule), 1)
+        for one in _of_one(single, after, until)
+    ]
+    return found
+
+
+def _of_one(rule: Rule, after: int, until: int | None) -> list[Advice]:
     warnings = _never(rule, after, until)
-    if rule.cron is not None:
-        cron = parse(rule.cron)
-        warnings += _seconds(cron) + _both_days(cron) + _uneven(cron)
-        warnings += _changes_of_clock(cron, rule, min(max(after, FIRST_AT), LAST_AT - 1))
-        warnings += _midnight(cron, rule)
-    return warnings
+    wanted = readings(rule)
+    if wanted is None:
+        return warnings
+    if isinstance(wanted, Cron):
+        warnings += _seconds(wanted) + _both_days(wanted) + _uneven(wanted)
+    else:
+        warnings += _of_rrule(wanted)
+    warnings += _changes_of_clock(wanted, rule, min(max(after, FIRST_AT), LAST_AT - 1))
+    return warnings + _midnight(wanted, rule)
+
+
+def _of_rrule(rule: Rrule) -> list[Advice]:
+    """What recurrence rules are known to surprise with."""
+    written, found = rule.written, []
+    if written.interval > 1 and not written.has_start:
+        found.append(
+            Advice("counted_from_epoch", "INTERVAL is counted from 1 January 1970: a DTSTART says where it begins.")
+        )
+    beyond = [day for day in rule.days.month_days if day > 28]
+    if beyond and not any(day < 0 for day in rule.days.month_days):
+        detail = f"A month without day {max(beyond)} is left out: BYMONTHDAY=-1 is the last day of every month."
+        found.append(Advice("short_months", detail))
+    return found
 
 
 def _never(rule: Rule, after: int, until: int | None) -> list[Advice]:
@@ -93,43 +122,48 @@ def _uneven_detail(part: Part, term: Term) -> str:
     )
 
 
-def _changes_of_clock(cron: Cron, rule: Rule, after: int) -> list[Advice]:
+def _changes_of_clock(wanted: Readings, rule: Rule, after: int) -> list[Advice]:
     """The first gap and the first repeated hour within a year that this rule fires in."""
-    if cron.is_wildcard and cron.hours == _ALL_HOURS:
+    if wanted.is_wildcard and _runs_all_day(wanted):
         # It fires all day long: that it follows the clock is what everybody expects.
         return []
     found: dict[str, Advice] = {}
     segment = zones.segment(rule.timezone, after)
     while segment.end_at <= min(after + YEAR_MS, LAST_AT - 1):
-        warning = _change_of_clock(cron, rule, segment)
+        warning = _change_of_clock(wanted, rule, segment)
         if warning is not None:
             found.setdefault(warning.code, warning)
         segment = zones.segment(rule.timezone, segment.end_at)
     return list(found.values())
 
 
-def _change_of_clock(cron: Cron, rule: Rule, segment: Segment) -> Advice | None:
+def _change_of_clock(wanted: Readings, rule: Rule, segment: Segment) -> Advice | None:
     """What the change at the end of this segment does to the rule."""
     is_gap = segment.offset_ms < segment.offset_after_ms
     low, high = sorted((segment.end_at + segment.offset_ms, segment.end_at + segment.offset_after_ms))
-    hit = cron.next_local(low)
+    hit = wanted.next_local(low)
     if hit is None or hit >= high:
         return None
     moment = (_EPOCH + timedelta(milliseconds=hit)).strftime("%Y-%m-%d %H:%M")
     if is_gap:
-        if cron.is_wildcard:
+        if wanted.is_wildcard:
             what = "it does not fire then"
         elif rule.gap == "skip":
             what = "it is left out (`dst.gap` is `skip`)"
         else:
             what = "it fires at the first instant after the gap"
         return Advice("dst_gap", f"{moment} does not exist in {rule.timezone}, as the clocks go forward: {what}.")
-    passes = _PASSES["both" if cron.is_wildcard else rule.repeat]
+    passes = _PASSES["both" if wanted.is_wildcard else rule.repeat]
     return Advice("dst_repeat", f"{moment} comes twice in {rule.timezone}, as the clocks go back: it fires {passes}.")
 
 
-def _midnight(cron: Cron, rule: Rule) -> list[Advice]:
-    if cron.seconds != _ONLY_ZERO or cron.minutes != _ONLY_ZERO or cron.hours != _ONLY_ZERO:
+def _runs_all_day(wanted: Readings) -> bool:
+    return wanted.hours == _ALL_HOURS if isinstance(wanted, Cron) else len(wanted.hours) == 24
+
+
+def _midnight(wanted: Readings, rule: Rule) -> list[Advice]:
+    times = (wanted.hours, wanted.minutes, wanted.seconds)
+    if times != (_ONLY_ZERO,) * 3 and times != ((0,),) * 3:
         return []
     return [
         Advice(

@@ -4,21 +4,28 @@ A backlog is a row of nominal times, in the order of the calendar, that nobody h
 oldest is not `missed_after_ms` late, or it was never out of sight of who decides, all of it runs. Otherwise catch-up
 says which of it runs; the rest is missed. Of a long backlog only the latest times have a row each: what is older is
 a stretch with a count, so that an outage costs the same however long it was.
+
+What a calendar holds, or somebody asked to skip, takes no part in catch-up: it is skipped, whatever the policy.
 """
 
+from collections.abc import Iterator
 from hashlib import blake2b
 
 import msgspec
 
 from tasktick.model.schedule import CatchUp, Rule
-from tasktick.timetable.fires import Fire, count_fires, fires, next_fire
-from tasktick.timetable.upcoming import last_fire
+from tasktick.timetable.calendars import CLEAR, Shade
+from tasktick.timetable.fires import Fire, fires, next_fire
+from tasktick.timetable.upcoming import count_fires, last_fire, latest_from
+
+# A backlog is cut so often at most where calendars begin and end; what is left waits for the next decision.
+PIECES_MAX = 2_000
 
 
 class Late(msgspec.Struct, frozen=True):
     """A nominal time of a backlog, or a stretch of them up to `until_at`, and whether it runs.
 
-    `missed` counts the others that the run stands for.
+    `missed` counts the others that the run stands for; `held` says what keeps it from running, whatever the policy.
     """
 
     fire: Fire
@@ -26,6 +33,15 @@ class Late(msgspec.Struct, frozen=True):
     missed: int = 0
     until_at: int | None = None
     times: int = 1
+    held: str | None = None
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Fires of a backlog that follow each other, all of them held for the same reason, or none."""
+
+    first: Fire
+    until: int
+    held: str | None = None
 
 
 class Backlog(msgspec.Struct, frozen=True):
@@ -34,106 +50,154 @@ class Backlog(msgspec.Struct, frozen=True):
     rule: Rule
     first: Fire
     until: int
+    shade: Shade = CLEAR
 
     @property
     def times(self) -> int:
         """How many there are."""
         return 1 + count_fires(self.rule, self.first.nominal_at, self.until)
 
+    def pieces(self) -> list[Piece]:
+        """All of it, cut where something begins or ends to hold fires; after too many cuts it ends."""
+        if self.shade is CLEAR:
+            return [Piece(self.first, self.until)]
+        found: list[Piece] = []
+        fire: Fire | None = self.first
+        while fire is not None and len(found) < PIECES_MAX:
+            piece, fire = self._piece(fire)
+            found.append(piece)
+        return found
+
+    def _piece(self, first: Fire) -> tuple[Piece, Fire | None]:
+        """The piece that begins with a fire, and the first fire after it."""
+        held, at = self.shade.reason(first.nominal_at), first.nominal_at
+        while True:
+            following = next_fire(self.rule, max(self.shade.next_edge(at) - 1, at))
+            if following is None or following.nominal_at > self.until:
+                return Piece(first, self.until, held), None
+            if self.shade.reason(following.nominal_at) != held:
+                return Piece(first, following.nominal_at - 1, held), following
+            at = following.nominal_at
+
 
 def all_run(backlog: Backlog, rows_max: int) -> list[Late]:
-    """Everything runs, as far as is decided at once."""
-    found = [Late(backlog.first, runs=True)]
+    """Everything runs but what is held, as far as is decided at once."""
+    found = [_verdict(backlog, backlog.first)]
     for fire in fires(backlog.rule, backlog.first.nominal_at, backlog.until):
         if len(found) >= rows_max:
             break
-        found.append(Late(fire, runs=True))
+        found.append(_verdict(backlog, fire))
     return found
+
+
+def _verdict(backlog: Backlog, fire: Fire) -> Late:
+    held = backlog.shade.reason(fire.nominal_at)
+    return Late(fire, runs=held is None, held=held)
 
 
 def none_runs(backlog: Backlog, rows_max: int) -> list[Late]:
     """Nothing runs: the latest times one by one, what is older as one stretch."""
-    return _idle(backlog.rule, backlog.first, backlog.until, rows_max)
+    return _idle(backlog.rule, Piece(backlog.first, backlog.until), rows_max)
 
 
 def catch_up(policy: CatchUp, backlog: Backlog, young_from: int, now: int, rows_max: int) -> list[Late]:
     """What the policy makes of a backlog; from `young_from` on a time is not late enough to be dropped.
 
     One run stands for all others with `latest` and `earliest`, `all` runs the latest of them, `none` only what is
-    young. `window` leaves out what is older, `max` bounds the work; what does not run is missed.
+    young. `window` leaves out what is older, `max` bounds the work; what does not run is missed. What is held takes
+    no part in that.
     """
-    rule, first, until = backlog.rule, backlog.first, backlog.until
-    oldest = first
-    if policy.window_ms is not None and first.nominal_at < now - policy.window_ms:
-        within = next_fire(rule, now - policy.window_ms - 1)
-        if within is None or within.nominal_at > until:
-            return _idle(rule, first, until, rows_max)
-        oldest = within
-    last = last_fire(rule, oldest.nominal_at, until) or oldest
+    oldest_at = backlog.first.nominal_at
+    if policy.window_ms is not None:
+        oldest_at = max(oldest_at, now - policy.window_ms)
+    if policy.mode == "none":
+        oldest_at = max(oldest_at, young_from)
+    pieces = backlog.pieces()
+    # Of a backlog that is cut short the rest decides: nothing of this runs.
+    is_whole = pieces[-1].until >= backlog.until
+    may_run = list(_open_from(backlog.rule, pieces, oldest_at)) if is_whole else []
+    chosen = _chosen(policy, backlog.rule, may_run) if may_run else []
+    return _entered(backlog.rule, pieces, chosen, rows_max, stands=policy.mode in ("latest", "earliest"))
+
+
+def _open_from(rule: Rule, pieces: list[Piece], oldest_at: int) -> Iterator[Piece]:
+    """What is not held of the pieces, from an instant on."""
+    for piece in pieces:
+        if piece.held is not None or piece.until < oldest_at:
+            continue
+        first = piece.first if piece.first.nominal_at >= oldest_at else next_fire(rule, oldest_at - 1)
+        if first is not None and first.nominal_at <= piece.until:
+            yield Piece(first, piece.until)
+
+
+def _chosen(policy: CatchUp, rule: Rule, may_run: list[Piece]) -> list[Fire]:
+    """Those that run."""
     match policy.mode:
         case "latest":
-            return _run_one(backlog, last, rows_max)
+            last = may_run[-1]
+            return [last_fire(rule, last.first.nominal_at - 1, last.until) or last.first]
         case "earliest":
-            return _run_one(backlog, oldest, rows_max)
-        case "all":
-            return _run_from(backlog, _latest(rule, oldest, until, policy.max), rows_max)
-        case "none":
-            young = oldest if oldest.nominal_at >= young_from else next_fire(rule, young_from - 1)
-            if young is None or young.nominal_at > until:
-                return _idle(rule, first, until, rows_max)
-            return _run_from(backlog, _latest(rule, young, until, policy.max), rows_max)
+            return [may_run[0].first]
+        case "all" | "none":
+            found: list[Fire] = []
+            for piece in reversed(may_run):
+                if len(found) >= policy.max:
+                    break
+                start = latest_from(rule, piece.first, piece.until, policy.max - len(found))
+                found = [start, *fires(rule, start.nominal_at, piece.until), *found]
+            return found
 
 
-def _run_one(backlog: Backlog, chosen: Fire, rows_max: int) -> list[Late]:
-    before = _before(backlog, chosen, rows_max)
-    after: list[Late] = []
-    following = next_fire(backlog.rule, chosen.nominal_at)
-    if following is not None and following.nominal_at <= backlog.until:
-        after = _idle(backlog.rule, following, backlog.until, rows_max)
-    others = sum(one.times for one in before) + sum(one.times for one in after)
-    return [*before, Late(chosen, runs=True, missed=others), *after]
-
-
-def _run_from(backlog: Backlog, chosen: Fire, rows_max: int) -> list[Late]:
-    return [
-        *_before(backlog, chosen, rows_max),
-        Late(chosen, runs=True),
-        *(Late(fire, runs=True) for fire in fires(backlog.rule, chosen.nominal_at, backlog.until)),
-    ]
-
-
-def _before(backlog: Backlog, chosen: Fire, rows_max: int) -> list[Late]:
-    if chosen.nominal_at <= backlog.first.nominal_at:
-        return []
-    return _idle(backlog.rule, backlog.first, chosen.nominal_at - 1, rows_max)
-
-
-def _idle(rule: Rule, first: Fire, until: int, rows_max: int) -> list[Late]:
-    """Times that do not run: each of the latest ones, and one stretch for those before."""
-    recent = _latest(rule, first, until, rows_max)
-    found: list[Late] = []
-    if recent.nominal_at > first.nominal_at:
-        times = 1 + count_fires(rule, first.nominal_at, recent.nominal_at - 1)
-        end = last_fire(rule, first.nominal_at, recent.nominal_at - 1) or first
-        found.append(Late(first, runs=False, until_at=end.nominal_at if times > 1 else None, times=times))
-    found.append(Late(recent, runs=False))
-    found += [Late(fire, runs=False) for fire in fires(rule, recent.nominal_at, until)]
-    return found
-
-
-def _latest(rule: Rule, first: Fire, until: int, wanted: int) -> Fire:
-    """The first of the latest `wanted` fires, none of them before `first`: by halving, whatever their number."""
-    if 1 + count_fires(rule, first.nominal_at, until) <= wanted:
-        return first
-    low, high = first.nominal_at, until
-    while high - low > 1:  # more than `wanted` after low, at most so many after high
-        middle = (low + high) // 2
-        if count_fires(rule, middle, until) > wanted:
-            low = middle
+def _entered(rule: Rule, pieces: list[Piece], chosen: list[Fire], rows_max: int, *, stands: bool) -> list[Late]:
+    """Every time of the pieces: those that run, and the others, of which the latest have a row each."""
+    parts: list[Fire | Piece] = []
+    for piece in pieces:
+        parts += _parts(rule, piece, [] if piece.held is not None else chosen)
+    found: list[list[Late]] = []
+    rows_left = rows_max
+    for part in reversed(parts):
+        if isinstance(part, Fire):
+            found.append([Late(part, runs=True)])
         else:
-            high = middle
-    found = next_fire(rule, high if count_fires(rule, low, until) > wanted else low)
-    return found or first
+            idle = _idle(rule, part, rows_left)
+            rows_left = max(0, rows_left - sum(one.until_at is None for one in idle))
+            found.append(idle)
+    every = [one for group in reversed(found) for one in group]
+    if not stands:
+        return every
+    missed = sum(one.times for one in every if not one.runs and one.held is None)
+    return [msgspec.structs.replace(one, missed=missed) if one.runs else one for one in every]
+
+
+def _parts(rule: Rule, piece: Piece, chosen: list[Fire]) -> Iterator[Fire | Piece]:
+    """A piece, cut at the fires that run."""
+    first: Fire | None = piece.first
+    for fire in chosen:
+        if first is None or not first.nominal_at <= fire.nominal_at <= piece.until:
+            continue
+        if first.nominal_at < fire.nominal_at:
+            yield Piece(first, fire.nominal_at - 1)
+        yield fire
+        first = next_fire(rule, fire.nominal_at)
+    if first is not None and first.nominal_at <= piece.until:
+        yield Piece(first, piece.until, piece.held)
+
+
+def _idle(rule: Rule, piece: Piece, rows_max: int) -> list[Late]:
+    """Times that do not run: each of the latest ones, and one stretch for those before."""
+    first, until, held = piece.first, piece.until, piece.held
+    recent = latest_from(rule, first, until, rows_max) if rows_max else None
+    older_until = until if recent is None else recent.nominal_at - 1
+    found: list[Late] = []
+    if recent is None or recent.nominal_at > first.nominal_at:
+        times = 1 + count_fires(rule, first.nominal_at, older_until)
+        end = last_fire(rule, first.nominal_at, older_until) or first
+        until_at = end.nominal_at if times > 1 else None
+        found.append(Late(first, runs=False, until_at=until_at, times=times, held=held))
+    if recent is not None:
+        found.append(Late(recent, runs=False, held=held))
+        found += [Late(fire, runs=False, held=held) for fire in fires(rule, recent.nominal_at, until)]
+    return found
 
 
 def offset_ms(schedule_id: str, nominal_at: int, jitter_ms: int, room_ms: int | None) -> int:

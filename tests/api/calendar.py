@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from tasktick.model.state import State
+from tasktick.scheduler.book import heeding
 from tasktick.scheduler.plan import settle
 from tasktick.store import schedules
 from tests.api.served import URL, Answer, Served
@@ -45,7 +46,9 @@ async def change(served: Served, schedule: dict[str, Any], **fields: Any) -> dic
 async def settled(served: Served) -> None:
     """Decide about everything that is due, as the loop behind all schedules does."""
     while due := await served.database.read(lambda tx: schedules.due(tx, served.world.now, 100)):
-        plans = [settle(one.schedule, one.tasks, served.deciding(one.schedule.id)) for one in due]
+        plans = [
+            settle(one.schedule, one.tasks, heeding(served.deciding(one.schedule.id), one.calendars)) for one in due
+        ]
         found = [plan for plan in plans if plan is not None]
         assert all(await served.database.write(partial(schedules.carry_out, plans=found)))
 

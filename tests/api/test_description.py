@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tasktick.api import answers, filters, schemas
+from tasktick.api import answers, calendar_schemas, filters, schedule_schemas, schemas
 from tasktick.api.description import parameters
 from tasktick.api.description.__main__ import written
 from tasktick.api.description.document import describe, statuses_of
@@ -96,7 +96,12 @@ def test_parameters_are_those_that_are_read() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_are_what_they_stand_for(name: str) -> None:
-    model = getattr(schemas, name, None) or getattr(answers, name)
+    model = (
+        getattr(schemas, name, None)
+        or getattr(schedule_schemas, name, None)
+        or getattr(calendar_schemas, name, None)
+        or getattr(answers, name)
+    )
     msgspec.convert(EXAMPLES[name], model) if hasattr(answers, name) else msgspec.json.decode(
         msgspec.json.encode(EXAMPLES[name]), type=model
     )

@@ -120,6 +120,8 @@ WRONG: list[tuple[dict[str, Any], str, set[str]]] = [
     ({"key": "no spaces"}, "validation_failed", {"/key"}),
     ({"tags": {"a:b": "c"}}, "validation_failed", {"/tags/a:b"}),
     ({"spec": [{"every": "1h"}]}, "validation_failed", {"/spec"}),
+    ({"every": None, "spec": [{"every": "1h"}, {"every": "1h"}]}, "validation_failed", {"/spec/1"}),
+    ({"every": None, "rrule": "DTSTART:20200101\nRRULE:FREQ=DAILY;COUNT=3"}, "cron_never_fires", {"/rrule"}),
     ({"overlap_key": "x"}, "validation_failed", {"/overlap_key"}),
     ({"pause_on_failures": 3}, "validation_failed", {"/pause_on_failures"}),
     ({"calendars": ["de"]}, "validation_failed", {"/calendars"}),

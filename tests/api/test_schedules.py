@@ -66,6 +66,17 @@ async def test_an_interval_within_its_limits(served: Served) -> None:
         ("", {"cron": "0 0 * * *", "jitter": "31d"}, "validation_failed", {"/jitter"}),
         ("", {"cron": "0 0 * * *", "task": {}}, "validation_failed", {"/task/target"}),
         ("", {"cron": "0 0 * * *", "spec": [{"every": "1h"}]}, "validation_failed", {"/spec"}),
+        ("", {"spec": []}, "validation_failed", {"/spec"}),
+        ("", {"spec": [{"every": "1h", "cron": "0 0 * * *"}]}, "validation_failed", {"/spec/0"}),
+        (
+            "",
+            {"spec": [{"every": "never"}, {"rrule": "FREQ=X"}]},
+            "validation_failed",
+            {"/spec/0/every", "/spec/1/rrule"},
+        ),
+        ("", {"spec": [{"every": "1h", "timezone": "UTC"}]}, "validation_failed", {"/spec/0/timezone"}),
+        ("", {"rrule": "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}, "cron_never_fires", {"/rrule"}),
+        ("", {"rrule": "FREQ=DAILY", "cron": "0 0 * * *"}, "validation_failed", {"/cron"}),
         ("", {"every": "nonsense"}, "validation_failed", {"/every"}),
         ("?count=0", {"every": "1h"}, "validation_failed", {"?count"}),
         ("?count=1001", {"every": "1h"}, "validation_failed", {"?count"}),
@@ -80,3 +91,26 @@ async def test_what_is_wrong_is_named(
     answer = await served.ask("POST", PATH + query, body)
 
     assert (answer.status, answer.code, answer.pointers) == (422, code, pointers)
+
+
+async def test_several_rules_are_told_together(served: Served) -> None:
+    spec = [{"cron": "0 9 * * *"}, {"every": "90m"}, {"rrule": "FREQ=DAILY;BYHOUR=2;BYMINUTE=30"}]
+    answer = await served.ask(
+        "POST", f"{PATH}?count=4&from=2026-03-29T00:00:00Z", {"spec": spec, "timezone": "Europe/Berlin"}
+    )
+
+    assert answer.status == 200
+    assert [(fire["nominal"][11:16], fire["collapsed"]) for fire in answer.json["fires"]] == [
+        ("01:00", 1),  # 02:30 does not exist on this day
+        ("01:30", 1),
+        ("03:00", 1),
+        ("04:30", 1),
+    ]
+    assert answer.json["description"] == (
+        "At 09:00; and every 1 hour and 30 minutes, counted from the Unix epoch; and every day at 02:30, "
+        "Europe/Berlin time."
+    )
+    assert {(one["code"], one["detail"][:7]) for one in answer.json["warnings"]} == {
+        ("dst_gap", "Rule 3:"),
+        ("dst_repeat", "Rule 3:"),
+    }

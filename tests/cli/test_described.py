@@ -24,6 +24,7 @@ import pytest
 from tasktick.access import keys
 from tasktick.access.roles import Role
 from tasktick.api.routes import table
+from tasktick.api.schedule_schemas import Occurrence
 from tasktick.store import secrets as stored
 from tasktick.store.connect import raw_connection
 from tasktick.store.migrate import migrate
@@ -60,6 +61,8 @@ LISTS = (
 PREFIXES = {"dlq": "dlq_", "keys": "key_", "secrets": "sec_", "schedules": "sch_"}
 # What is in every text of the other tenant, and in no example.
 MARK = "globex-alone-knows"
+
+FAR = 4_000_000_000
 
 
 class _Kept(HTTPErrorProcessor):
@@ -176,6 +179,7 @@ def _ask_for_foreign_ids(daemon: Daemon, ids: list[str]) -> None:
         for name in [one for one in names if route.method != "PUT"]:
             name = name.replace("tsk_", PREFIXES.get(route.path.split("/")[2], "tsk_"))
             body: Any = {} if route.model is not None else None
+            body = {"at": FAR} if route.model is Occurrence else body
             status, answer = daemon.ask(daemon.acme, route.method, route.path.replace("{id}", name), body)
             assert (status, answer["code"]) == (404, "not_found"), f"{route.method} {route.path}"
 

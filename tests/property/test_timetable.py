@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tasktick.model.schedule import Rule
 from tasktick.timetable.cron import parse
-from tasktick.timetable.fires import count_fires, cursor_at, fires, next_after, next_fire
-from tasktick.timetable.upcoming import last_fire
+from tasktick.timetable.fires import cursor_at, fires, next_after, next_fire
+from tasktick.timetable.upcoming import count_fires, last_fire
 from tests.property.timetable_cases import Case, case, mismatch, mismatch_of_all, places
 
 HOUR_MS = 3_600_000

@@ -9,7 +9,7 @@ from tasktick.model.retry import RetryPolicy
 from tasktick.model.schedule import CatchUp, FireTemplate, Plan, Recorder, Rule, Schedule
 from tasktick.model.state import State
 from tasktick.model.task import Claimed, Payload, Target, TaskState
-from tasktick.scheduler.book import Moment
+from tasktick.scheduler.book import Moment, heeding
 from tasktick.scheduler.plan import begin, settle
 from tasktick.store import schedules
 from tasktick.store.protocol import Transaction
@@ -78,7 +78,7 @@ class Calendar:
         """Decide about everything that is due; how many plans that took."""
         plans = 0
         while due := await self.world.database.read(lambda tx: schedules.due(tx, self.world.now, 100)):
-            made = [settle(one.schedule, one.tasks, self.moment()) for one in due]
+            made = [settle(one.schedule, one.tasks, heeding(self.moment(), one.calendars)) for one in due]
             found = [plan for plan in made if plan is not None]
             assert found, "what is due has something to be decided"
             assert all(await self.write(*found))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasktick.model.schedule import CatchUp, Rule, pause, stand_still
+from tasktick.model.schedule import CatchUp, Member, Rule, pause, stand_still
 from tasktick.model.state import State
 from tasktick.scheduler.plan import edit, resume, settle
 from tasktick.store import retention, schedules, tasks
@@ -336,3 +336,24 @@ async def test_what_a_schedule_once_sent_is_kept_as_long_as_a_fire_names_it(cale
     )
 
     assert await calendar.world.database.write(lambda tx: schedules.purge(tx, 0, 100)) == 1
+
+
+async def test_several_rules_are_kept_and_caught_up_with_as_one(calendar: Calendar) -> None:
+    rule = Rule(
+        spec=(Member(cron="*/5 * * * *"), Member(every_ms=2 * MINUTE_MS), Member(rrule="FREQ=HOURLY;BYMINUTE=0,10")),
+        timezone="Europe/Berlin",
+    )
+    calendar.missed_rows_max = 10
+    name = await calendar.create(rule)
+    assert (await calendar.row(name)).rule == rule
+
+    await calendar.pass_ms(3 * HOUR_MS, seen=False)
+
+    rows = [one.row for one in await calendar.ledger(name)]
+    # 30 even minutes of each hour, and the 6 odd ones in which 5 minutes end.
+    assert sum(row.times for row in rows) == 3 * 36
+    assert [(row.outcome, row.missed, row.collapsed) for row in rows][-1] == ("run", 3 * 36 - 1, 3)
+    assert len(rows) == 12, "a stretch, the latest ten that are missed, and the one that runs"
+    after = await calendar.row(name)
+    assert (after.fired, after.missed) == (1, 3 * 36 - 1)
+    assert (await calendar.ahead(name)).run_at == calendar.world.now + 2 * MINUTE_MS

@@ -7,7 +7,17 @@ from typing import Any
 import msgspec
 
 from tasktick import __version__
-from tasktick.api import answers, event_frames, events, problems, schedule_answers, schemas
+from tasktick.api import (
+    answers,
+    calendar_schemas,
+    event_frames,
+    events,
+    problems,
+    schedule_answers,
+    schedule_schemas,
+    schemas,
+)
+from tasktick.api.calendars import ICALENDAR
 from tasktick.api.description import examples, parameters
 from tasktick.api.routing import NDJSON, Route
 
@@ -29,8 +39,14 @@ WITH_KEY = frozenset({401, 403, 406, 422})
 WITH_BODY = frozenset({413, 415})
 # Tasks in a batch are read one by one, so the model of the batch does not say what they are.
 READ_APART = {"TaskBatch": ("tasks", "TaskRequest")}
-MAY_BE_NOTHING = (schemas.Empty, schemas.Replay, schemas.Rotation, schemas.PauseRequest, schemas.Trigger)
-VERSIONED = (answers.Task, answers.TaskWhole, schedule_answers.Schedule)
+MAY_BE_NOTHING = (
+    schemas.Empty,
+    schemas.Replay,
+    schemas.Rotation,
+    schedule_schemas.PauseRequest,
+    schedule_schemas.Trigger,
+)
+VERSIONED = (answers.Task, answers.TaskWhole, schedule_answers.Schedule, calendar_schemas.Calendar)
 
 
 def describe(routes: Iterable[Route]) -> Document:
@@ -87,6 +103,7 @@ TAGS = {
     "tasks": "One unit of work.",
     "dlq": "Dead letters: tasks that gave up.",
     "schedules": "Tasks again and again, and the ledger of what became of each time.",
+    "calendars": "Times in which schedules that name them do not fire.",
     "secrets": "What signs the requests to receivers.",
     "keys": "What opens this API.",
     "tenants": "Who shares this server, and what each may have.",
@@ -150,7 +167,10 @@ def _request_of(route: Route) -> Document:
     name = route.model.__name__
     content: Document = {}
     for media_type in route.media_types:
-        if media_type == NDJSON:
+        if media_type == ICALENDAR:
+            text = "An iCalendar file (RFC 5545)."
+            content[media_type] = {"schema": {"type": "string", "description": text}}
+        elif media_type == NDJSON:
             text = "One task a line, each as JSON."
             content[media_type] = {"schema": {"type": "string", "description": text}}
         else:

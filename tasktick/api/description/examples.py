@@ -66,6 +66,12 @@ EXAMPLES: dict[str, Any] = {
     "PreviewRequest": {"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin"},
     "ScheduleRequest": SCHEDULE,
     "SchedulePatch": {"cron": "0 8 * * MON-FRI", "note": "Earlier, as asked for by sales."},
+    "Occurrence": {"at": "2030-12-24T09:00:00+01:00"},
+    "CalendarRequest": {
+        "timezone": "Europe/Berlin",
+        "dates": ["2030-12-25", {"from": "2030-12-30", "to": "2031-01-02"}],
+        "weekly": [{"days": "MON-FRI", "from": "18:00", "to": "08:00"}, {"days": "SAT,SUN"}],
+    },
     "PauseRequest": {"until": "2030-12-02T00:00:00Z", "note": "The shop is closed."},
     "Trigger": {"target": {"body": {"report": "daily", "again": True}}},
     "BulkDone": {"matched": 12, "changed": 0},

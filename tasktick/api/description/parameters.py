@@ -180,6 +180,8 @@ def _in_path(name: str, route: Route) -> dict[str, Any]:
         shown |= {"description": "sec_….", "schema": _id("sec")}
     elif path.startswith("/v1/keys/{id}"):
         shown |= {"description": "key_…: the id of a key, not the key itself.", "schema": _id("key")}
+    elif path.startswith("/v1/calendars/{name}"):
+        shown |= {"schema": TEXT | {"pattern": f"^{KEY_PATTERN}$"}}
     elif path.startswith("/v1/tenants/{name}"):
         shown |= {"schema": TEXT | {"pattern": TENANT_PATTERN}}
     return shown

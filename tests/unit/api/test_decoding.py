@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tasktick.api import paging
 from tasktick.api.decoding import Decoder, check_depth, pointer_of
 from tasktick.api.faults import Faults
-from tasktick.api.schemas import PreviewRequest, TaskPatch, TaskRequest
+from tasktick.api.schedule_schemas import PreviewRequest
+from tasktick.api.schemas import TaskPatch, TaskRequest
 from tasktick.errors import Refused
 
 DEPTH = 5

@@ -63,6 +63,25 @@ def test_add_knows_every_field(ctl: Ctl, stub: ApiStub) -> None:
     assert stub.asked[0].headers["idempotency-key"] == "once"
 
 
+def test_several_rules_are_a_spec(ctl: Ctl, stub: ApiStub) -> None:
+    spec = [
+        {"cron": "0 9 * * MON", "every": None, "anchor": None, "rrule": None},
+        {"cron": None, "every": 7_200.0, "anchor": None, "rrule": None},
+    ]
+    stub.tell(schedule(cron=None, spec=spec), schedule(cron=None, rrule="FREQ=DAILY;BYHOUR=9"))
+    flags = ["--cron", "0 9 * * MON", "--cron", "0 8 1 * *", "--every", "2h", "--anchor", "5", "--rrule", "FREQ=DAILY"]
+    result = ctl("schedule", "add", URL, *flags)
+    assert result.exit_code == 0, result.stderr
+    wanted = [{"cron": "0 9 * * MON"}, {"cron": "0 8 1 * *"}, {"every": "2h", "anchor": 5}, {"rrule": "FREQ=DAILY"}]
+    assert stub.asked[0].document == {"spec": wanted, "task": {"target": {"url": URL}}}
+    said = "At 09:00, only on Monday; and every 2 hours, counted from the Unix epoch, Europe/Berlin time."
+    assert fields(result.stdout)["when"] == said
+    result = ctl("schedule", "edit", ID, "--rrule", "FREQ=DAILY;BYHOUR=9")
+    nothing = dict.fromkeys(("cron", "every", "anchor", "spec"))
+    assert stub.asked[1].document == {"rrule": "FREQ=DAILY;BYHOUR=9", **nothing}
+    assert fields(result.stdout)["when"] == "Every day at 09:00, Europe/Berlin time."
+
+
 @pytest.mark.parametrize(
     ("flags", "method", "path", "sent"),
     [
@@ -84,7 +103,6 @@ def test_add_from_a_file(ctl: Ctl, stub: ApiStub, flags: tuple[str, ...], method
     [
         (["--cron", "@daily"], "Say what to call"),
         ([URL], "Say when"),
-        ([URL, "--cron", "@daily", "--every", "1h"], "Say when"),
         ([URL, "--file", "-"], "flags or a file"),
         (["--file", "-", "--paused"], "flags or a file"),
         (["--file", "-", "--key", "k"], "is no schedule"),
@@ -115,9 +133,9 @@ def test_edit_changes_what_is_given(ctl: Ctl, stub: ApiStub) -> None:
     assert ctl("schedule", "edit", ID, "--every", "1h", *flags).exit_code == 0
     assert ctl("schedule", "set", ID, "--cron", "@daily").exit_code == 0
     assert [(asked.method, asked.path) for asked in stub.asked] == [("PATCH", f"/v1/schedules/{ID}")] * 2
-    nothing = dict.fromkeys(("end_at", "max_fires", "note", "cron"))
+    nothing = dict.fromkeys(("end_at", "max_fires", "note", "cron", "rrule", "spec"))
     assert stub.asked[0].document == {"every": "1h", "jitter": "5s", **nothing}
-    assert stub.asked[1].document == {"cron": "@daily", "every": None, "anchor": None}
+    assert stub.asked[1].document == {"cron": "@daily"} | dict.fromkeys(("every", "anchor", "rrule", "spec"))
     assert "if-match" not in stub.asked[0].headers
 
 

@@ -15,13 +15,13 @@ from tasktick.timetable.fires import (
     LAST_AT,
     Cursor,
     Fire,
-    count_fires,
     cursor_at,
     fires,
     next_after,
     next_fire,
 )
 from tasktick.timetable.rule import check
+from tasktick.timetable.upcoming import count_fires
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE = 60_000

@@ -1,8 +1,8 @@
 """What a rule comes to over a stretch of time."""
 
 from tasktick.model.schedule import Rule
-from tasktick.timetable.fires import count_fires, fires
-from tasktick.timetable.upcoming import UPCOMING_MAX, last_fire, upcoming
+from tasktick.timetable.fires import fires
+from tasktick.timetable.upcoming import UPCOMING_MAX, count_fires, last_fire, upcoming
 
 DAY = 86_400_000
 FROM = 1_790_000_000_000

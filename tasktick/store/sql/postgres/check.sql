@@ -137,6 +137,15 @@ WHERE (
         WHERE p.partition_id = s.partition_id AND p.task_id = s.id AND p.version = s.payload_version
     );
 
+-- name: check_calendars
+SELECT json_build_array(json_build_array(count(*), min(hex_of(s.id)))) FROM schedules AS s
+WHERE s.calendars <> '[]' AND EXISTS (
+    SELECT 1 FROM json_array_elements(s.calendars::json) AS used
+    WHERE NOT EXISTS (
+        SELECT 1 FROM calendars AS c WHERE c.tenant = s.tenant AND c.name = used->>'name'
+    )
+);
+
 -- A schedule stands no earlier than the last time in its ledger, and a time that ran has, or had, its task.
 -- name: check_ledger
 SELECT json_build_array(json_build_array(count(*), min(hex_of(f.schedule_id))))

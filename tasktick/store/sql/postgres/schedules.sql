@@ -9,7 +9,7 @@
     'id', hex_of(s.id), 'tenant', s.tenant, 'version', s.version, 'created_at', s.created_at,
     'updated_at', s.updated_at, 'key', s.key, 'name', s.name, 'note', s.note, 'tags', s.tags::json,
     'rule', s.rule::json, 'start_at', s.start_at, 'end_at', s.end_at, 'max_fires', s.max_fires,
-    'jitter_ms', s.jitter_ms, 'overlap', s.overlap, 'catch_up', s.catch_up::json, 'template', s.template::json,
+    'jitter_ms', s.jitter_ms, 'calendars', s.calendars::json, 'skips', s.skips::json, 'overlap', s.overlap, 'catch_up', s.catch_up::json, 'template', s.template::json,
     'payload_version', s.payload_version, 'paused', s.paused, 'paused_until', s.paused_until,
     'cursor_at', s.cursor_at, 'cursor_local_ms', s.cursor_local_ms, 'next_id', hex_of(s.next_id),
     'next_at', s.next_at, 'next_local_ms', s.next_local_ms, 'next_due_at', s.next_due_at,
@@ -20,17 +20,17 @@
 -- name: schedule_insert
 INSERT INTO schedules (
     partition_id, id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at,
-    max_fires, jitter_ms, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
+    max_fires, jitter_ms, calendars, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
     cursor_local_ms
 )
 SELECT
     partition_of(id), id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at,
-    max_fires, jitter_ms, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
+    max_fires, jitter_ms, calendars, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
     cursor_local_ms
 FROM json_to_recordset(:rows::text::json) AS given (
     id uuid, tenant text, version integer, created_at bigint, updated_at bigint, key text, name text, note text,
-    tags text, rule text, start_at bigint, end_at bigint, max_fires bigint, jitter_ms bigint, overlap text,
-    catch_up text, template text, payload_version integer, paused boolean, paused_until bigint, cursor_at bigint,
+    tags text, rule text, start_at bigint, end_at bigint, max_fires bigint, jitter_ms bigint, calendars text,
+    overlap text, catch_up text, template text, payload_version integer, paused boolean, paused_until bigint, cursor_at bigint,
     cursor_local_ms bigint
 );
 
@@ -39,11 +39,11 @@ FROM json_to_recordset(:rows::text::json) AS given (
 UPDATE schedules SET
     key = given.key, name = given.name, note = given.note, tags = given.tags, rule = given.rule,
     start_at = given.start_at, end_at = given.end_at, max_fires = given.max_fires, jitter_ms = given.jitter_ms,
-    overlap = given.overlap, catch_up = given.catch_up, template = given.template,
+    calendars = given.calendars, overlap = given.overlap, catch_up = given.catch_up, template = given.template,
     payload_version = given.payload_version
 FROM json_to_recordset(:rows::text::json) AS given (
     id uuid, key text, name text, note text, tags text, rule text, start_at bigint, end_at bigint,
-    max_fires bigint, jitter_ms bigint, overlap text, catch_up text, template text, payload_version integer
+    max_fires bigint, jitter_ms bigint, calendars text, overlap text, catch_up text, template text, payload_version integer
 )
 WHERE schedules.partition_id = partition_of(given.id) AND schedules.id = given.id;
 
@@ -56,7 +56,7 @@ UPDATE schedules SET
     next_due_at = (row->>11)::bigint, next_collapsed = (row->>12)::integer, tzdata = row->>13,
     look_at = (row->>14)::bigint, last_id = (row->>15)::uuid, buffered_id = (row->>16)::uuid,
     holder_id = (row->>17)::uuid, last_fire_at = (row->>18)::bigint, fired = (row->>19)::bigint,
-    skipped = (row->>20)::bigint, missed = (row->>21)::bigint
+    skipped = (row->>20)::bigint, missed = (row->>21)::bigint, skips = row->>22
 FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
 
@@ -166,7 +166,10 @@ FROM locked WHERE schedules.partition_id = locked.partition_id AND schedules.id 
             :text::text IS NULL
             OR strpos(lower(coalesce(s.name, '')), lower(:text::text COLLATE "C")) > 0
             OR strpos(lower(coalesce(s.key, '')), lower(:text::text COLLATE "C")) > 0
-            OR strpos(lower(coalesce(s.rule::json->>'cron', '') COLLATE "C"), lower(:text::text COLLATE "C")) > 0
+            OR strpos(
+                lower(coalesce(s.rule::json->>'cron', s.rule::json->>'rrule', s.rule::json->>'spec', '') COLLATE "C"),
+                lower(:text::text COLLATE "C")
+            ) > 0
             OR EXISTS (
                 SELECT 1 FROM payloads AS p
                 WHERE p.partition_id = s.partition_id AND p.task_id = s.id AND p.version = s.payload_version

@@ -86,6 +86,15 @@ SELECT json_array(json_array(count(*), min(s.id))) FROM schedules AS s
 WHERE (SELECT count(*) FROM payloads AS p WHERE p.task_id = s.id AND p.template = 1) <> 1
     OR NOT EXISTS (SELECT 1 FROM payloads AS p WHERE p.task_id = s.id AND p.version = s.payload_version);
 
+-- name: check_calendars
+SELECT json_array(json_array(count(*), min(s.id))) FROM schedules AS s
+WHERE s.calendars <> '[]' AND EXISTS (
+    SELECT 1 FROM json_each(s.calendars) AS used
+    WHERE NOT EXISTS (
+        SELECT 1 FROM calendars AS c WHERE c.tenant = s.tenant AND c.name = used.value->>'name'
+    )
+);
+
 -- A schedule stands no earlier than the last time in its ledger, and a time that ran has, or had, its task.
 -- name: check_ledger
 SELECT json_array(json_array(count(*), min(f.schedule_id))) FROM fires AS f JOIN schedules AS s ON s.id = f.schedule_id

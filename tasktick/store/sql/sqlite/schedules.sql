@@ -4,6 +4,7 @@
     'id', s.id, 'tenant', s.tenant, 'version', s.version, 'created_at', s.created_at, 'updated_at', s.updated_at,
     'key', s.key, 'name', s.name, 'note', s.note, 'tags', json(s.tags), 'rule', json(s.rule),
     'start_at', s.start_at, 'end_at', s.end_at, 'max_fires', s.max_fires, 'jitter_ms', s.jitter_ms,
+    'calendars', json(s.calendars), 'skips', json(s.skips),
     'overlap', s.overlap, 'catch_up', json(s.catch_up), 'template', json(s.template),
     'payload_version', s.payload_version, 'paused', s.paused, 'paused_until', s.paused_until,
     'cursor_at', s.cursor_at, 'cursor_local_ms', s.cursor_local_ms, 'next_id', s.next_id, 'next_at', s.next_at,
@@ -18,12 +19,13 @@
 -- name: schedule_insert
 INSERT INTO schedules (
     id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at, max_fires,
-    jitter_ms, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at, cursor_local_ms
+    jitter_ms, calendars, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
+    cursor_local_ms
 )
 SELECT
     value->>'id', value->>'tenant', value->>'version', value->>'created_at', value->>'updated_at', value->>'key',
     value->>'name', value->>'note', value->>'tags', value->>'rule', value->>'start_at', value->>'end_at',
-    value->>'max_fires', value->>'jitter_ms', value->>'overlap', value->>'catch_up', value->>'template',
+    value->>'max_fires', value->>'jitter_ms', value->>'calendars', value->>'overlap', value->>'catch_up', value->>'template',
     value->>'payload_version', value->>'paused', value->>'paused_until', value->>'cursor_at',
     value->>'cursor_local_ms'
 FROM jsonb_each(:rows) WHERE true;
@@ -33,7 +35,8 @@ FROM jsonb_each(:rows) WHERE true;
 UPDATE schedules SET
     key = row.value->>'key', name = row.value->>'name', note = row.value->>'note', tags = row.value->>'tags',
     rule = row.value->>'rule', start_at = row.value->>'start_at', end_at = row.value->>'end_at',
-    max_fires = row.value->>'max_fires', jitter_ms = row.value->>'jitter_ms', overlap = row.value->>'overlap',
+    max_fires = row.value->>'max_fires', jitter_ms = row.value->>'jitter_ms',
+    calendars = row.value->>'calendars', overlap = row.value->>'overlap',
     catch_up = row.value->>'catch_up', template = row.value->>'template',
     payload_version = row.value->>'payload_version'
 FROM jsonb_each(:rows) AS row
@@ -47,7 +50,8 @@ UPDATE schedules SET
     next_id = row.value->>8, next_at = row.value->>9, next_local_ms = row.value->>10,
     next_due_at = row.value->>11, next_collapsed = row.value->>12, tzdata = row.value->>13,
     look_at = row.value->>14, last_id = row.value->>15, buffered_id = row.value->>16, holder_id = row.value->>17,
-    last_fire_at = row.value->>18, fired = row.value->>19, skipped = row.value->>20, missed = row.value->>21
+    last_fire_at = row.value->>18, fired = row.value->>19, skipped = row.value->>20, missed = row.value->>21,
+    skips = row.value->>22
 FROM jsonb_each(:rows) AS row
 WHERE schedules.id = row.value->>0;
 
@@ -124,7 +128,7 @@ UPDATE schedules SET look_at = :now WHERE id IN (
             :text IS NULL
             OR instr(lower(coalesce(s.name, '')), lower(:text))
             OR instr(lower(coalesce(s.key, '')), lower(:text))
-            OR instr(lower(coalesce(s.rule->>'$.cron', '')), lower(:text))
+            OR instr(lower(coalesce(s.rule->>'$.cron', s.rule->>'$.rrule', s.rule->>'$.spec', '')), lower(:text))
             OR EXISTS (
                 SELECT 1 FROM payloads AS p WHERE p.task_id = s.id AND p.version = s.payload_version
                     AND instr(lower(p.payload->>'$.target.url'), lower(:text))

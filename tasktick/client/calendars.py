@@ -1,0 +1,36 @@
+"""The requests about calendars; pure, as those of `core` are."""
+
+from typing import Any
+
+import msgspec
+
+from tasktick.client import core
+from tasktick.client.core import Filters, Request
+
+ICALENDAR = "text/calendar"
+
+
+def find(filters: Filters | None = None) -> Request:
+    """A page of calendars, by name; filters are `limit` and `cursor`."""
+    return core.get("calendars", query=filters)
+
+
+def read(name: str) -> Request:
+    """One calendar."""
+    return core.get("calendars", name)
+
+
+def put(name: str, content: Any) -> Request:
+    """Make a calendar, or replace what stands in it; `content` is as the HTTP contract has it."""
+    return core.put("calendars", name, body=content)
+
+
+def put_icalendar(name: str, file: bytes) -> Request:
+    """The same from an iCalendar file."""
+    request = core.put("calendars", name, body=None)
+    return msgspec.structs.replace(request, body=file, headers={**request.headers, "Content-Type": ICALENDAR})
+
+
+def delete(name: str) -> Request:
+    """Remove a calendar that no schedule names."""
+    return core.delete("calendars", name)

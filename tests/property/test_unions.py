@@ -1,0 +1,119 @@
+"""Recurrence rules over changes of clocks, held to the crons that mean the same, and several rules in one."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import islice
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasktick.model.schedule import Gap, Member, Repeat, Rule
+from tasktick.timetable.fires import Cursor, Fire, cursor_at, fires, members, next_after, next_fire
+from tasktick.timetable.policy import Backlog, none_runs
+from tasktick.timetable.upcoming import count_fires, last_fire, latest_from
+from tests.property.timetable_cases import DAY_MS, GAPS, REPEATS, places
+
+SAME = [
+    ("FREQ=DAILY;BYHOUR=2;BYMINUTE=30", "30 2 * * *"),
+    ("FREQ=WEEKLY;BYDAY=SU,MO;BYHOUR=1,2,3;BYMINUTE=0,20,40", "0,20,40 1,2,3 * * SUN,MON"),
+    ("FREQ=DAILY;BYMONTH=3,4,10,11;BYHOUR=0,1,2,3;BYMINUTE=10", "10 0-3 * 3,4,10,11 *"),
+    ("FREQ=MONTHLY;BYDAY=-1SU;BYHOUR=2", "0 2 * * SUNL"),
+    ("FREQ=HOURLY;BYMINUTE=0,30", "0,30 * * * *"),
+    ("FREQ=MINUTELY;INTERVAL=20;BYHOUR=1,2,3", "*/20 1-3 * * *"),
+]
+WALK_MAX = 40
+numbers = st.integers(0, 2**32)
+
+
+def _place(random: Random, number: int) -> tuple[str, int]:
+    name, changed_at = places()[number % len(places())]
+    return name, (1_790_000_000_000 if changed_at is None else changed_at) + random.randrange(-2 * DAY_MS, DAY_MS)
+
+
+def _union(number: int) -> tuple[Rule, int]:
+    """Several rules whose times often come together, and an instant near a change of clocks."""
+    random = Random(number)
+    name, at = _place(random, number)
+    texts = [text for pair in SAME for text in pair]
+    chosen: list[Member] = []
+    for text in random.sample(texts, random.randint(1, 3)):
+        chosen.append(Member(rrule=text) if text.startswith("FREQ") else Member(cron=text))
+    for minutes in random.sample([20, 30, 60, 90, 720], random.randint(0, 2)):
+        chosen.append(Member(every_ms=minutes * 60_000, anchor_at=random.choice([None, at // 60_000 * 60_000])))
+    if random.random() < 0.2:
+        end = (random.randrange(-DAY_MS, DAY_MS) + at) // 1_000
+        start = f"{1990 + random.randrange(10)}0101T000000"
+        until = _stamp(end)
+        chosen.append(Member(rrule=f"DTSTART:{start}\nRRULE:FREQ=HOURLY;BYMINUTE=0,30;UNTIL={until}"))
+    return Rule(spec=tuple(chosen), timezone=name, gap=random.choice(GAPS), repeat=random.choice(REPEATS)), at
+
+
+def _stamp(second: int) -> str:
+    return f"{datetime.fromtimestamp(second, UTC):%Y%m%dT%H%M%SZ}"
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(numbers, st.sampled_from(SAME), st.sampled_from(GAPS), st.sampled_from(REPEATS))
+def test_a_recurrence_rule_fires_as_its_cron_does(number: int, same: tuple[str, str], gap: Gap, repeat: Repeat) -> None:
+    name, at = _place(Random(number), number)
+    ours = Rule(rrule=same[0], timezone=name, gap=gap, repeat=repeat)
+    cron = Rule(cron=same[1], timezone=name, gap=gap, repeat=repeat)
+    until = at + 3 * DAY_MS
+    assert list(fires(ours, at, until)) == list(fires(cron, at, until))
+    assert count_fires(ours, at, until) == count_fires(cron, at, until)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(numbers)
+def test_several_rules_have_the_times_of_each_and_one_fire_for_an_instant(number: int) -> None:
+    rule, at = _union(number)
+    until = at + 2 * DAY_MS
+    expected: Counter[int] = Counter()
+    for one in members(rule):
+        expected += Counter({fire.nominal_at: fire.collapsed for fire in fires(one, at, until)})
+    found = list(fires(rule, at, until))
+    assert [(fire.nominal_at, fire.collapsed) for fire in found] == sorted(expected.items())
+    assert count_fires(rule, at, until) == len(found)
+    assert last_fire(rule, at, until) == (found[-1] if found else None)
+    cursor = cursor_at(rule, at)
+    for fire in islice(found, WALK_MAX):
+        assert next_fire(rule, fire.nominal_at - 1) == fire
+        assert next_after(rule, cursor) == fire
+        cursor = fire.cursor
+    for wanted in (1, 7, 1_000):
+        if found:
+            assert latest_from(rule, found[0], until, wanted) == found[-wanted:][0]
+    if found:
+        idle = none_runs(Backlog(rule, found[0], until), 10)
+        assert sum(late.times for late in idle) == len(found)
+        assert idle[0].fire == found[0]
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(numbers, st.integers(-4, 4))
+def test_a_cursor_of_other_zone_data_fires_no_local_time_twice(number: int, hours: int) -> None:
+    """Whatever the clock read when the cursor was written, the next fire is the first that has a later reading."""
+    rule, at = _union(number)
+    here = cursor_at(rule, at)
+    cursor = Cursor(at, here.local_ms + hours * 3_600_000)
+    expected = [next_after(one, cursor) for one in members(rule)]
+    found = next_after(rule, cursor)
+    assert (None if found is None else found.nominal_at) == min(
+        (one.nominal_at for one in expected if one is not None), default=None
+    )
+    for one, fire in zip(members(rule), expected, strict=True):
+        walked = [
+            other for other in fires(one, at, at + 2 * DAY_MS) if one.every_ms or hours == 0 or _past(other, cursor)
+        ]
+        if walked and hours <= 0:
+            assert fire is not None
+            assert fire.nominal_at <= walked[0].nominal_at
+
+
+def _past(fire: Fire, cursor: Cursor) -> bool:
+    return fire.local_ms > cursor.local_ms
