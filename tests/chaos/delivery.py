@@ -29,7 +29,7 @@ def once_for_each_claim(story: Story) -> Iterator[Violation]:
         yield Violation("sent_twice", detail, task_id)
     for task_id, sends in story.sends.items():
         for before, send in pairwise(sends):
-            if send.claim == before.claim:
+            if send.claim == before.claim or _overtaken(story, before, send):
                 continue
             if send.fence <= before.fence:
                 detail = f"{task_id} was sent under fence {send.fence} after {before.fence}"
@@ -81,6 +81,14 @@ def apart(story: Story) -> Iterator[Violation]:
             if send.at < _lease_until(story, before):
                 detail = f"attempt {send.attempt} of {task_id} began at {send.at}, {before.attempt} was under way"
                 yield Violation("overlap", detail, task_id)
+
+
+def _overtaken(story: Story, before: Send, send: Send) -> bool:
+    """Whether the older of two requests was sent first, and only heard last: its sender was dead by then."""
+    line, newer = story.line_of(send), story.line_of(before)
+    if line is None or newer is None or send.fence >= before.fence:
+        return False
+    return story.death(line, line.picked_at, send.at) is not None and line.picked_at <= newer.picked_at
 
 
 def _ended(story: Story, before: Send, send: Send) -> bool:

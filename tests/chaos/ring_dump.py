@@ -12,16 +12,17 @@ from tests.chaos.history import AttemptLine, Books, DeadLetterLine, SqlDump, Tas
 from tests.chaos.ledger_dump import book_of, entry_of, fire_of
 from tests.chaos.ledger_story import Edition, Entry, Fire
 
+# What has finished is in history after ten minutes.
 TASKS = """
     SELECT hex_of(t.id), d.name, t.state, t.attempt, t.max_attempts, t.series, t.fence, t.run_at, t.wake_at,
         t.lease_until, t.reason, p.payload, d.schedule_id
-    FROM tasks AS t
-    LEFT JOIN task_details AS d ON d.id = t.id
-    LEFT JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+    FROM all_tasks AS t
+    LEFT JOIN all_details AS d ON d.id = t.id
+    LEFT JOIN all_payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
     ORDER BY t.id
 """
 ATTEMPTS = """
-    SELECT hex_of(task_id), attempt, series, fence, state, status, picked_at, completed_at, epoch FROM attempts
+    SELECT hex_of(task_id), attempt, series, fence, state, status, picked_at, completed_at, epoch FROM all_attempts
     ORDER BY task_id, attempt
 """
 # Rows that hang on no task; what a schedule sends hangs on the schedule.
@@ -48,8 +49,8 @@ ENTRIES = """
 """
 FIRES = """
     SELECT d.schedule_id, hex_of(t.id), t.run_at, t.state, t.attempt, t.picked_at, t.completed_at,
-        (SELECT min(a.picked_at) FROM attempts AS a WHERE a.task_id = t.id)
-    FROM tasks AS t JOIN task_details AS d ON d.id = t.id WHERE d.schedule_id IS NOT NULL ORDER BY t.id
+        (SELECT min(a.picked_at) FROM all_attempts AS a WHERE a.task_id = t.id)
+    FROM all_tasks AS t JOIN all_details AS d ON d.id = t.id WHERE d.schedule_id IS NOT NULL ORDER BY t.id
 """
 SHARERS = """
     SELECT CASE WHEN count(*) = count(n.incarnation) THEN count(DISTINCT l.incarnation) ELSE 0 END
