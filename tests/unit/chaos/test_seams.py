@@ -54,4 +54,4 @@ def test_every_label_is_used_and_every_plant_has_its_control() -> None:
     elsewhere = {"during_migration", "before_ledger_commit", "after_ledger_commit"}
     rings = {*ring.PASSES_MAX, *zombie.HOLDING_LABELS}
     assert set(kill.PASSES_MAX) | elsewhere | rings == set(LABELS)
-    assert {control.plant for control in CONTROLS} == set(PLANTS)
+    assert {control.plant for control in CONTROLS if control.suite in {"kill", "powercut"}} == set(PLANTS)
