@@ -37,7 +37,7 @@ class Check(msgspec.Struct, frozen=True):
 NOT_LOOKED_AT = Check(
     "rows",
     ok=True,
-    detail="not looked at: this store is of an older version. Check it when it is migrated, or migrate and check a copy",
+    detail="not looked at: this store is of an older version. Migrate it, or a copy, and check that",
     skipped=True,
 )
 
