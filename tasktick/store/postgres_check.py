@@ -29,9 +29,10 @@ from tasktick.store.check import (
 from tasktick.store.connect import Fault, PostgresConnection, fault_of
 from tasktick.store.migrate import Migration, available, pending
 from tasktick.store.postgres import BEGIN_CHECK, PostgresTransaction, read_with
-from tasktick.store.postgres_database import facts_of, judge_server, raise_as_ours
+from tasktick.store.postgres_database import facts_of, judge_server
 from tasktick.store.postgres_links import PostgresAddress, connect_patiently
 from tasktick.store.postgres_migrate import DIALECT, applied, apply, migrate, migrate_back
+from tasktick.store.postgres_refusals import raise_as_ours
 
 BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_path = tasktick_as_it_should_be"
 

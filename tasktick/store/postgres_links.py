@@ -33,6 +33,7 @@ READER_WAIT_MS = 5_000
 READ_TRIES = 2
 # A host of a URL, with its port.
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[^:\[\]]*)(:[0-9]+)?", re.ASCII)
+PORTS = re.compile(r"([0-9]+(,[0-9]+)*)?", re.ASCII)
 
 
 class PostgresAddress(msgspec.Struct, frozen=True):
@@ -63,15 +64,17 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         _, at, place = parts.netloc.rpartition("@")
         is_meant = all(HOST.fullmatch(host) for host in place.split(",")) and not parts.fragment
-        parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        is_meant = is_meant and all(PORTS.fullmatch(value) for name, value in options if name == "port")
     except ValueError:
         is_meant = False
     else:
         is_meant = is_meant and (bool(at) or "@" not in parts.path)
     if not is_meant:
         raise ConfigError(
-            "store.url: this is no URL of a PostgreSQL, such as postgresql://user:password@host:5432/database. In a "
-            "user's name or a password, write / as %2F, ? as %3F, # as %23, @ as %40, [ as %5B, ] as %5D and % as %25."
+            "store.url: this is no URL of a PostgreSQL, such as postgresql://user:password@host:5432/database. Its "
+            "port is a number. In a user's name or a password, write / as %2F, ? as %3F, # as %23, @ as %40, [ as %5B, "
+            "] as %5D and % as %25."
         )
 
 
