@@ -168,7 +168,7 @@ async def archived(
     address: PostgresAddress, before: date, out: Path, *, drop: bool, told: Callable[[archiving.Done], None]
 ) -> list[archiving.Done]:
     """Write out what ended before a day, whether nodes run meanwhile or not."""
-    folder = archiving.folder_of(out, address.shown)
+    folder = archiving.folder_of(out, address.name)
     try:
         async with _connected(address) as raw:
             if pending(available(DIALECT), await applied(raw)):

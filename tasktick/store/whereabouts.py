@@ -14,7 +14,7 @@ from tasktick.store.protocol import Transaction
 
 
 class Whereabouts(msgspec.Struct, frozen=True):
-    """The one row. Places are without user and password."""
+    """The one row. Places are without password."""
 
     store_id: str
     moved_to: str | None = None
