@@ -243,6 +243,8 @@ def migrate(
         else:
             turn = stopped.turn(place, version_to, lose_data=lose_data)
             steps, undone = turn.steps, turn.undone
+    except ConfigError as error:
+        raise Misused(str(error)) from error
     except TaskTickError as error:
         raise Failed(str(error)) from error
     shown = place if isinstance(place, Path) else place.shown

@@ -38,7 +38,9 @@ def command(file: Path | None, data: str | None, store_url: str | None, full: bo
     if output == "json":
         click.echo(msgspec.json.encode(report).decode())
     else:
-        rows = [(one.name, "ok" if one.ok else "FAULT", one.detail) for one in report.checks]
+        rows = [
+            (one.name, "skipped" if one.skipped else "ok" if one.ok else "FAULT", one.detail) for one in report.checks
+        ]
         render.table(("check", "result", "detail"), rows, whole=("check", "result", "detail"))
         if not report.ok:
             render.say("This store is damaged. Stop TaskTick, keep a copy of the folder, and restore a backup.")

@@ -13,9 +13,9 @@ import msgspec
 from tasktick.errors import StoreError
 from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.model.state import STORED
-from tasktick.store import counts, migrate
+from tasktick.store import counts, migrate, whereabouts
 from tasktick.store.connect import SQLITE_VERSION_TEXT, DatabaseError, RawConnection, raw_connection
-from tasktick.store.database import may_write, require_file
+from tasktick.store.database import URL_START, may_write, require_file
 from tasktick.store.protocol import Operation, Transaction
 from tasktick.store.sqlite import READER_PRAGMAS, SqliteTransaction, read_with, step
 
@@ -30,6 +30,16 @@ class Check(msgspec.Struct, frozen=True):
     name: str
     ok: bool
     detail: str
+    skipped: bool = False
+    """It was not looked at, for the reason that the detail says."""
+
+
+NOT_LOOKED_AT = Check(
+    "rows",
+    ok=True,
+    detail="not looked at: this store is of an older version. Migrate it, or a copy, and check that",
+    skipped=True,
+)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -99,9 +109,34 @@ def check(path: Path, *, full: bool = False) -> Report:
     except DatabaseError as error:
         return _judged(path, [Check("pages", ok=False, detail=f"it cannot be opened: {error}")])
     try:
-        return _judged(path, [_tried(name, raw, look) for name, look in _looks(full=full)])
+        is_old = _is_behind(raw)
+        if not is_old:
+            _require_whole(path, raw)
+        checks = [_tried(name, raw, look) for name, look in _looks(full=full, rows=not is_old)]
+        return _judged(path, [*checks, NOT_LOOKED_AT] if is_old else checks)
     finally:
         raw.close()
+
+
+def _is_behind(raw: RawConnection) -> bool:
+    try:
+        return is_behind(migrate.available(), migrate.applied(raw))
+    except (DatabaseError, StoreError):  # it is for the checks to say what is wrong
+        return False
+
+
+def is_behind(ours: list[migrate.Migration], theirs: list[migrate.Applied]) -> bool:
+    """Whether it is a store of an older version, whose rows are not yet as the checks expect them."""
+    return bool(theirs) and bool(migrate.pending(ours, theirs))
+
+
+def _require_whole(path: Path, raw: RawConnection) -> None:
+    """What a move is still bringing cannot be judged."""
+    try:
+        found = read_with(raw, whereabouts.read)
+    except (DatabaseError, msgspec.MsgspecError, StoreError, IndexError):
+        return
+    whereabouts.require_whole(found, f"{URL_START}{path.resolve()}")
 
 
 def _judged(path: Path, checks: list[Check]) -> Report:
@@ -119,13 +154,13 @@ Finding = tuple[bool, str]
 Look = Callable[[RawConnection], Finding]
 
 
-def _looks(*, full: bool) -> list[tuple[str, Look]]:
+def _looks(*, full: bool, rows: bool) -> list[tuple[str, Look]]:
     pages = "check_pages_full" if full else "check_pages_quick"
     return [
         ("pages", lambda raw: _pages(raw, pages)),
         ("schema", lambda raw: judged_schema(migrate.available(), migrate.applied(raw))),
         ("structure", _structure),
-        *((name, _look_of(operation)) for name, operation in contents()),
+        *((name, _look_of(operation)) for name, operation in (contents() if rows else ())),
     ]
 
 
@@ -167,7 +202,9 @@ def judged_schema(ours: list[migrate.Migration], theirs: list[migrate.Applied]) 
     todo = migrate.pending(ours, theirs)
     at = f"version {theirs[-1].version}"
     waiting = ", ".join(f"{one.version:04} {one.name}" for one in todo)
-    return True, f"{at}; to be applied at the next start: {waiting}" if todo else at
+    if todo:
+        at += f"; `tasktick serve` and `tasktick migrate` bring it to {todo[-1].version}, by applying {waiting}"
+    return True, at
 
 
 def _structure(raw: RawConnection) -> tuple[bool, str]:

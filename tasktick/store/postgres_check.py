@@ -12,24 +12,27 @@ from pathlib import Path
 import msgspec
 
 from tasktick.errors import StoreError
-from tasktick.store import archiving
+from tasktick.store import archiving, whereabouts
 from tasktick.store.check import (
     NOT_COMPARED,
+    NOT_LOOKED_AT,
     Check,
     Finding,
     Report,
     are_apart,
     compared,
     contents,
+    is_behind,
     judged_schema,
     objects,
 )
 from tasktick.store.connect import Fault, PostgresConnection, fault_of
 from tasktick.store.migrate import Migration, available, pending
 from tasktick.store.postgres import BEGIN_CHECK, PostgresTransaction, read_with
-from tasktick.store.postgres_database import facts_of, judge_server, raise_as_ours
+from tasktick.store.postgres_database import facts_of, judge_server
 from tasktick.store.postgres_links import PostgresAddress, connect_patiently
 from tasktick.store.postgres_migrate import DIALECT, applied, apply, migrate, migrate_back
+from tasktick.store.postgres_refusals import raise_as_ours
 
 BEGIN_BUILD = "BEGIN; CREATE SCHEMA tasktick_as_it_should_be; SET LOCAL search_path = tasktick_as_it_should_be"
 
@@ -52,8 +55,9 @@ async def check(address: PostgresAddress) -> Report:
     """Look at everything."""
     async with _connected(address) as raw:
         facts = await facts_of(raw)
+        is_old = await _is_behind(raw, address)
         checks = [await _schema(raw), await _structure(raw)]
-        for name, operation in contents():
+        for name, operation in () if is_old else contents():
             try:
                 ok, detail = await read_with(raw, operation, BEGIN_CHECK)
             except Exception as error:
@@ -63,7 +67,27 @@ async def check(address: PostgresAddress) -> Report:
                     raise
                 ok, detail = False, f"it cannot be read: {error.__cause__ or error}"
             checks.append(Check(name, ok, detail))
+        checks += [NOT_LOOKED_AT] if is_old else []
     return Report(address.shown, f"PostgreSQL {facts.version_text}", all(one.ok for one in checks), checks)
+
+
+async def _is_behind(raw: PostgresConnection, address: PostgresAddress) -> bool:
+    """Whether the store is of an older version; raises if there is none, or not all of it."""
+    theirs = await applied(raw)
+    if not theirs:
+        raise StoreError(
+            f"There is no store at {address.shown}. `tasktick serve` makes one, or name its database with --store."
+        )
+    try:
+        if is_behind(available(DIALECT), theirs):
+            return True
+        found = await whereabouts.read(PostgresTransaction(raw))
+    except Exception as error:
+        if fault_of(error) is None and not isinstance(error, msgspec.MsgspecError | StoreError | IndexError):
+            raise
+        return False  # it is for the checks to say what is wrong
+    whereabouts.require_whole(found, address.shown)
+    return False
 
 
 async def _schema(raw: PostgresConnection) -> Check:
@@ -144,7 +168,7 @@ async def archived(
     address: PostgresAddress, before: date, out: Path, *, drop: bool, told: Callable[[archiving.Done], None]
 ) -> list[archiving.Done]:
     """Write out what ended before a day, whether nodes run meanwhile or not."""
-    folder = archiving.folder_of(out, address.shown)
+    folder = archiving.folder_of(out, address.name)
     try:
         async with _connected(address) as raw:
             if pending(available(DIALECT), await applied(raw)):

@@ -17,7 +17,7 @@ import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock, StoreClock
-from tasktick.errors import ConfigError, StoreError, StoreUnavailable
+from tasktick.errors import ConfigError, StoreError
 from tasktick.service import Spawner
 from tasktick.store import leases, whereabouts
 from tasktick.store.connect import PostgresConnection, require_postgres_driver
@@ -28,7 +28,6 @@ from tasktick.store.postgres import (
     BEGIN_WRITE,
     WRITES_UNDER,
     PostgresTransaction,
-    known,
 )
 from tasktick.store.postgres_history import PostgresHistory
 from tasktick.store.postgres_links import (
@@ -40,6 +39,7 @@ from tasktick.store.postgres_links import (
     connect_patiently,
 )
 from tasktick.store.postgres_migrate import migrate
+from tasktick.store.postgres_refusals import raise_as_ours
 from tasktick.store.postgres_writer import PostgresWriter
 from tasktick.store.protocol import Batch, Lane, Operation
 
@@ -187,19 +187,6 @@ async def tell_time(raw: PostgresConnection, clock: StoreClock) -> None:
     asked_ms = clock.monotonic_ms()
     told = await leases.time(PostgresTransaction(raw), clock.now_ms())
     clock.learn(told, asked_ms, clock.monotonic_ms())
-
-
-def raise_as_ours(address: PostgresAddress, error: BaseException) -> None:
-    """Raise what a person can do something about, if this is about the store."""
-    ours = known(error)
-    if isinstance(ours, StoreUnavailable) or (isinstance(error, ValueError) and ours is error):
-        reason = str(ours).removeprefix("The store cannot be reached: ")
-        raise StoreError(
-            f"The store {address.shown} cannot be opened: {reason}. Check that the server runs, the URL, and who may "
-            "log in."
-        ) from error
-    if ours is not error:
-        raise ours from error
 
 
 async def facts_of(raw: PostgresConnection) -> Facts:

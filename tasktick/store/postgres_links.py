@@ -33,6 +33,11 @@ READER_WAIT_MS = 5_000
 READ_TRIES = 2
 # A host of a URL, with its port.
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[^:\[\]]*)(:[0-9]+)?", re.ASCII)
+# What a URL may show beside its user: nothing that could be a secret, whatever it is called.
+SHOWN_OPTIONS = frozenset({"host", "port", "user", "dbname", "database", "search_path", "service"}) | {
+    *("target_session_attrs", "sslmode", "sslrootcert", "sslcert", "sslkey")
+}
+PORTS = re.compile(r"([0-9]+(,[0-9]+)*)?", re.ASCII)
 
 
 class PostgresAddress(msgspec.Struct, frozen=True):
@@ -49,6 +54,11 @@ class PostgresAddress(msgspec.Struct, frozen=True):
         """The address without its secrets."""
         return shown(self.url)
 
+    @property
+    def name(self) -> str:
+        """Which database it is."""
+        return place_without_user(self.url)
+
 
 async def connect_patiently(address: PostgresAddress) -> PostgresConnection:
     """A connection without limits of time, for what a person has asked for."""
@@ -63,20 +73,34 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         _, at, place = parts.netloc.rpartition("@")
         is_meant = all(HOST.fullmatch(host) for host in place.split(",")) and not parts.fragment
-        parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        is_meant = is_meant and all(PORTS.fullmatch(value) for name, value in options if name == "port")
     except ValueError:
         is_meant = False
     else:
-        is_meant = is_meant and (bool(at) or "@" not in parts.path)
+        # Of several @ the driver takes the first, and urlsplit the last.
+        is_meant = is_meant and parts.netloc.count("@") <= 1 and "@" not in parts.path
+        # Without one, it may be the end of a password that began before the query.
+        is_meant = is_meant and (bool(at) or all("@" not in value or name == "user" for name, value in options))
     if not is_meant:
         raise ConfigError(
-            "store.url: this is no URL of a PostgreSQL, such as postgresql://user:password@host:5432/database. In a "
-            "user's name or a password, write / as %2F, ? as %3F, # as %23, @ as %40, [ as %5B, ] as %5D and % as %25."
+            "store.url: this is no URL of a PostgreSQL, such as postgresql://user:password@host:5432/database. Its "
+            "port is a number. In a user's name or a password, write / as %2F, ? as %3F, # as %23, @ as %40, [ as %5B, "
+            "] as %5D and % as %25."
         )
 
 
 def shown(url: str) -> str:
-    """A URL of a PostgreSQL without user, password and options."""
+    """A URL of a PostgreSQL as it may be read by others and pasted by them: without password and unknown options."""
+    parts = urlsplit(url)
+    account, at, place = parts.netloc.rpartition("@")
+    user = account.partition(":")[0]
+    options = "&".join(one for one in parts.query.split("&") if one.partition("=")[0] in SHOWN_OPTIONS)
+    return f"postgresql://{user}{at if user else ''}{place}{parts.path}{'?' if options else ''}{options}"
+
+
+def place_without_user(url: str) -> str:
+    """What names a database, whoever reaches it and however: it tells one from another for years."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     if not place:

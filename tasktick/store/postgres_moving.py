@@ -24,10 +24,11 @@ from tasktick.store.moving_tables import (
     postgres_statements,
 )
 from tasktick.store.postgres import PostgresTransaction, known
-from tasktick.store.postgres_database import facts_of, judge_server, raise_as_ours
+from tasktick.store.postgres_database import facts_of, judge_server
 from tasktick.store.postgres_links import PostgresAddress, connect_patiently
 from tasktick.store.postgres_migrate import DIALECT, applied
 from tasktick.store.postgres_migrate import migrate as bring_up_to_date
+from tasktick.store.postgres_refusals import raise_as_ours, raise_misset
 from tasktick.store.protocol import Transaction
 from tasktick.store.whereabouts import Whereabouts
 
@@ -68,8 +69,15 @@ class PostgresEnd:
 
     async def hold(self) -> None:
         await self._connect()
-        await self._tried(bring_up_to_date(self._connection, connect=lambda: connect_patiently(self._address)))
+        await self._tried(self._bring_up_to_date())
         await self._require_idle(self._transaction)
+
+    async def _bring_up_to_date(self) -> None:
+        try:
+            await bring_up_to_date(self._connection, connect=lambda: connect_patiently(self._address))
+        except Exception as error:
+            raise_misset(self._address, error)
+            raise
 
     async def _require_idle(self, tx: Transaction) -> None:
         living = await tx.rows("moving_living", str)

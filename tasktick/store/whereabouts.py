@@ -14,7 +14,7 @@ from tasktick.store.protocol import Transaction
 
 
 class Whereabouts(msgspec.Struct, frozen=True):
-    """The one row. Places are without user and password."""
+    """The one row. Places are without password."""
 
     store_id: str
     moved_to: str | None = None
@@ -43,6 +43,11 @@ async def require_home(tx: Transaction, shown: str) -> None:
             f"`{_command(shown, found.moved_to)}`, or give it up with the same and --forget. To come back once it is "
             "done, move the other way with --replace."
         )
+    require_whole(found, shown)
+
+
+def require_whole(found: Whereabouts, shown: str) -> None:
+    """Raise if a move has not brought everything yet."""
     if found.filled_from is not None:
         raise StoreMoved(
             f"The store {shown} is being filled from {found.filled_from} and is not whole yet. Go on with "

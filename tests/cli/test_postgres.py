@@ -155,7 +155,7 @@ def test_a_folder_is_one_daemons_and_a_missing_server_is_named(server: postgres.
     nowhere = "postgresql://somebody:s3cret@127.0.0.1:9/tasks"
     for command in (["serve", "--listen", "127.0.0.1:0"], ["migrate"], ["store", "check"]):
         said = program.run(*command, "--store", nowhere, code=1)
-        assert "The store postgresql://127.0.0.1:9/tasks cannot be opened" in said.stderr
+        assert "The store postgresql://somebody@127.0.0.1:9/tasks cannot be opened" in said.stderr
         assert "s3cret" not in said.stdout + said.stderr
 
 

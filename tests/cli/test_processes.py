@@ -255,7 +255,7 @@ def test_what_cannot_start_says_why_and_ends(tmp_path: Path) -> None:
         assert "the port of process 1, cannot be opened" in said.stderr
     nowhere = "postgresql://somebody:s3cret@127.0.0.1:9/tasks"
     said = program.run(*serve, "--store", nowhere, "--listen", "127.0.0.1:0", code=1)
-    assert "The store postgresql://127.0.0.1:9/tasks cannot be opened" in said.stderr
+    assert "The store postgresql://somebody@127.0.0.1:9/tasks cannot be opened" in said.stderr
     assert "process_given_up" in said.stderr
     assert "s3cret" not in said.stderr
     (program.data / "operator.key").write_text("not a key\n")

@@ -238,7 +238,7 @@ def test_what_is_wrong_is_told(server: postgres.Cluster, receiver: ApiStub, tmp_
     nowhere = "postgresql://somebody:s3cret@127.0.0.1:9/tasks"
     for pair in ((FILE, nowhere), (nowhere, FILE)):
         said = shop.program.run("store", "move", "--from", pair[0], "--to", pair[1], code=1)
-        assert "The store postgresql://127.0.0.1:9/tasks cannot be opened" in said.stderr
+        assert "The store postgresql://somebody@127.0.0.1:9/tasks cannot be opened" in said.stderr
         assert "s3cret" not in said.stdout + said.stderr
     assert "Name the place" in shop.program.run("store", "move", "--from", FILE, code=2).stderr
     assert "has not moved" in shop.program.run("store", "move", "--forget", "--yes", "--from", FILE, code=1).stderr

@@ -8,8 +8,9 @@ from random import Random
 from typing import Any
 
 from tasktick.clock import SystemClock
+from tasktick.model.calendar import Calendar, Content
 from tasktick.model.schedule import CatchUp, Rule
-from tasktick.store import check, leases, postgres_check, secrets, tenants
+from tasktick.store import calendars, check, leases, postgres_check, secrets, tenants
 from tasktick.store.database import open_sqlite
 from tasktick.store.moving import Carried, Moved, Mover, Tools, checksum_of
 from tasktick.store.moving_ends import End
@@ -19,7 +20,8 @@ from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.postgres_moving import PostgresEnd
 from tasktick.store.protocol import Database
 from tasktick.store.rows import KeyRow, SecretRow
-from tests.store.calendar import MINUTE_MS, Calendar
+from tests.store.calendar import MINUTE_MS
+from tests.store.calendar import Calendar as Schedules
 from tests.store.drivers import opened, spawn, unexpected
 from tests.store.world import HOUR_MS, NOW, TENANT, World
 
@@ -96,7 +98,7 @@ async def fill(database: Database) -> World:
     world = World(database)
     world.now = NOW - NOW % HOUR_MS
     await world.start()
-    calendar = Calendar(world)
+    calendar = Schedules(world)
     for catch_up in (CatchUp(), CatchUp("none")):
         schedule_id = await calendar.create(
             Rule(every_ms=MINUTE_MS), catch_up=catch_up, key=f"s-{catch_up.mode}", tags={"a": "ü"}
@@ -125,6 +127,7 @@ async def _rest(tx: Any, world: World) -> None:
     await secrets.add_key(tx, KeyRow("2" * 32, "tk_abc", "hash", TENANT, "operator", "operator", now))
     await tenants.put(tx, "acme", max_pending=7, create_rate="5/s", now=now)
     await leases.drain(tx, "node-z", now)
+    await calendars.put(tx, Calendar(TENANT, "holidays", 1, now, now, Content(note="ü")))
 
 
 async def holds(place: Place) -> list[Carried]:

@@ -52,10 +52,10 @@ async def test_a_gate_that_failed_is_closed_for_a_while(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("postgresql://user:s3cret@db:5432/tasks?sslmode=require", "postgresql://db:5432/tasks"),
+        ("postgresql://user:s3cret@db:5432/tasks?sslmode=require", "postgresql://user@db:5432/tasks?sslmode=require"),
         ("postgres://db/tasks", "postgresql://db/tasks"),
-        ("postgresql:///tasks?host=/run/postgresql&password=s3cret", "postgresql:///run/postgresql/tasks"),
-        ("postgresql://a%40b:s3%40cret@db/tasks", "postgresql://db/tasks"),
+        ("postgresql:///tasks?host=/run/postgresql&password=s3cret", "postgresql:///tasks?host=/run/postgresql"),
+        ("postgresql://a%40b:s3%40cret@db/tasks", "postgresql://a%40b@db/tasks"),
     ],
 )
 def test_an_address_is_shown_without_secrets(url: str, said: str) -> None:
