@@ -8,6 +8,7 @@ to end is looked at again when it does, so that nobody waits for the next third.
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ from tasktick.cluster.ring import live, namesake, placement
 from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.partition import Lease
+from tasktick.outage import Outage
 from tasktick.store import leases
 from tasktick.store.leases import Bearing, Start, View
 from tasktick.store.protocol import Lane, Transaction, Writer
@@ -108,6 +110,9 @@ class LeaseKeeper:
         self._looked_ms = float("-inf")
         self._leaving = False
         self._namesake: str | None = None
+        self._outage = Outage(
+            clock, partial(log.warning, "lease_renewal_failed"), partial(log.info, "lease_renewed_again")
+        )
         self.view: View | None = None
 
     async def join(self) -> None:
@@ -160,7 +165,8 @@ class LeaseKeeper:
             raise
         except StoreError as error:
             self._metrics.events["lease_renewal_failed"] += 1
-            log.warning("lease_renewal_failed", error=str(error), trusted=self._ownership.is_trusted)
+            trusted = self._ownership.is_trusted
+            self._outage.failed(str(error), state=trusted, trusted=trusted)
             return self._rest_ms(asked_ms) / RENEWALS_PER_TTL
 
     async def _look(self, asked_ms: float) -> float:
@@ -168,6 +174,7 @@ class LeaseKeeper:
         if answer is None or self._has_regressed(answer.view):
             return await self._begin_anew()
         view = answer.view
+        self._outage.over()
         self._ownership.beat += 1
         self._tell_time(answer)
         self._see(view, asked_ms)
