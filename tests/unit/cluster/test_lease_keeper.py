@@ -353,18 +353,6 @@ def test_what_is_acquired_while_it_leaves_is_given_back_at_once() -> None:
     play(scenario)
 
 
-def test_a_node_whose_name_another_has_taken_says_so_once() -> None:
-    async def scenario(town: Town) -> None:
-        first = town.add("a")
-        await town.watch(5)
-        second = town.add("a", "a-2")
-        await town.watch(15)
-        assert second.owned == set(ALL_PARTITIONS)
-        assert [one.metrics.events["node_name_taken"] for one in (first, second)] == [1, 0]
-
-    play(scenario)
-
-
 def test_an_outage_is_said_when_it_begins_and_when_trust_is_gone_and_when_it_is_over() -> None:
     async def scenario(town: Town) -> None:
         member = town.add("a")
