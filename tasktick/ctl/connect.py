@@ -15,6 +15,7 @@ import msgspec
 
 from tasktick.client.core import Answer, BadRequest, Problem, Request, parse_server
 from tasktick.ctl import render
+from tasktick.ctl.flags import named
 
 if TYPE_CHECKING:
     from tasktick.client.sync import Client
@@ -208,6 +209,7 @@ class Session:
         try:
             yield
         except Problem as problem:
+            problem.faults = named(problem.faults)
             if problem.status == UNAUTHENTICATED:
                 problem.detail += f" The key came from {self.place.key_origin}."
             elif problem.code == "not_found":
