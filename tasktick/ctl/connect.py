@@ -25,6 +25,10 @@ DATA_FOLDERS = (Path("tasktick-data"), Path("/var/lib/tasktick"))
 KEY_FILE = "operator.key"
 # The daemon writes where it listens beside its key.
 ADDRESS_FILE = "address"
+ELSEWHERE = (
+    "Where several nodes share a store, its operator's key is in the data folder of the node that was first: name that "
+    "file, or a copy of it, with --key-file."
+)
 KEY_CHARS_MAX = 4_096
 UNAUTHENTICATED = 401
 NAMED = re.compile(r"/v1/(tasks|dlq|schedules)/([^/?]+)")
@@ -156,7 +160,11 @@ def _read_key(file: Path) -> str:
     except UnicodeDecodeError as error:
         raise click.UsageError(f"What {file} holds is no API key.") from error
     except OSError as error:
-        advice = " Run this as the daemon's user, or name another key." if isinstance(error, PermissionError) else ""
+        advice = ""
+        if isinstance(error, PermissionError):
+            advice = " Run this as the daemon's user, or name another key."
+        elif isinstance(error, FileNotFoundError) and file.name == KEY_FILE and file.parent.is_dir():
+            advice = f" {ELSEWHERE}"
         raise click.UsageError(f"The key file {file} cannot be read: {error.strerror}.{advice}") from error
 
 
