@@ -276,7 +276,7 @@ class Daemon:
         keeper = await shared_vault.load_or_make(database, self._data / vault.FILE_NAME, now)
         key = await operator_key.adopt_or_make(database, self._data / operator_key.FILE_NAME, self._ids, now)
         if key is None:
-            advice = "the store has an operator's key whose file is elsewhere; put it back for `tasktick ctl`"
+            advice = operator_key.advice(shared=database.shared)
             log.warning("operator_key_file_missing", file=str(self._data / operator_key.FILE_NAME), advice=advice)
         keys = SigningKeys(database, keeper, self._ids, self.clock, _new_signing_secret, signing.parse_secret)
         await keys.reload(DEFAULT_TENANT)

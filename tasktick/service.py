@@ -8,11 +8,13 @@ systemd restarts.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Protocol
 
 from tasktick import logs
 from tasktick.clock import Clock, wait_for_event
 from tasktick.errors import ServiceCrashed, StoreUnavailable
+from tasktick.outage import Outage
 
 log = logs.get("service")
 
@@ -45,6 +47,10 @@ class Services:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stopping = False
+        self._outage = Outage(
+            clock, partial(log.warning, "service_waits_for_store"), partial(log.info, "services_go_on")
+        )
+        self._waiting: set[str] = set()
 
     def on_stop(self, name: str, stop: Callable[[], Awaitable[None]], within_ms: float | None = None) -> None:
         """Register what ends something that is now running; called in reverse order.
@@ -76,12 +82,22 @@ class Services:
             try:
                 rest_ms = await loop.step()
             except StoreUnavailable as error:
-                log.warning("service_waits_for_store", service=loop.name, error=str(error))
+                self._waiting.add(loop.name)
+                self._outage.failed(str(error), service=loop.name)
                 rest_ms = STORE_REST_MS
+            else:
+                self._goes_on(loop.name)
             if rest_ms > 0 and not loop.wake.is_set():
                 await wait_for_event(loop.wake, self._clock, rest_ms)
             else:  # whoever hints at itself must not keep everybody else from running
                 await asyncio.sleep(0)
+
+    def _goes_on(self, name: str) -> None:
+        """One warning speaks for all that wait; it is over when the last of them goes on."""
+        if name in self._waiting:
+            self._waiting.discard(name)
+            if not self._waiting:
+                self._outage.over()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)

@@ -43,6 +43,16 @@ async def adopt_or_make(database: Database, file: Path, ids: IdMaker, now_ms: in
     return OperatorKey(key, made_now=True)
 
 
+def advice(*, shared: bool) -> str:
+    """What to do where the store has an operator's key and this folder has no file of it."""
+    if shared:
+        return (
+            "the operator's key of this store is in the data folder of another node, the one that was first: name that "
+            "file to `tasktick ctl` with --key-file, or copy it here"
+        )
+    return "the store has an operator's key whose file is elsewhere: put it back, or name it to ctl with --key-file"
+
+
 async def _adopt(database: Database, key: str, where: str, ids: IdMaker, now_ms: int) -> None:
     """Keep the hash of this key; one that is there already must be the same."""
     logs.hide(key)

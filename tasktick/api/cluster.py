@@ -15,13 +15,15 @@ from tasktick.api.task_actions import nothing_said
 from tasktick.api.tasks import OK, no_query
 from tasktick.api.times import INSTANT_MAX_MS, seconds, written, written_or_none
 from tasktick.cluster.ring import eligible, live, placement, wanted
-from tasktick.errors import Refused, not_found
+from tasktick.errors import Refused
 from tasktick.model.partition import Lease, NodeRow
 from tasktick.store import leases
 from tasktick.store.leases import View
 from tasktick.store.names import StoredAnswer
 from tasktick.store.protocol import Transaction
 
+# Of the nodes that there are, so many are named to who looks for another.
+NAMES_MAX = 20
 GOING_ON = HTTPStatus.ACCEPTED
 
 
@@ -105,8 +107,18 @@ def _find(view: View, name: str) -> NodeRow:
     living = live(view.nodes, view.now)
     found = [row for row in view.nodes if name in {row.incarnation, row.name}]
     if not found:
-        raise not_found("node", name)
+        raise Refused("not_found", f"There is no node {name!r}. {_named(view, name)}")
     return max(found, key=lambda row: (row.incarnation == name, row.incarnation in living, row.started_at))
+
+
+def _named(view: View, name: str) -> str:
+    """Who there is, for one that was looked for in vain: a supervisor is no node, its processes are."""
+    names = sorted({row.name for row in view.nodes})
+    processes = [one for one in names if one.startswith(f"{name}-") and one.removeprefix(f"{name}-").isdigit()]
+    if processes:
+        return f"Its processes are nodes of their own: {', '.join(processes[:NAMES_MAX])}."
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return f"There are: {', '.join(names[:NAMES_MAX])}{more}."
 
 
 def _owned(view: View, node: NodeRow) -> frozenset[int]:

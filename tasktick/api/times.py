@@ -101,6 +101,8 @@ def duration_ms(value: Duration) -> int:
 def _written_duration_ms(text: str) -> int:
     if not 0 < len(text) <= DURATION_CHARS_MAX:
         raise ValueError(DURATION_HELP)
+    if text[0] == "-" and text[1:2].isdigit():
+        raise ValueError("A duration is not negative.")
     if text[0] == "P":
         match, units = _ISO.fullmatch(text), _ISO_UNITS_MS
         if text.endswith("T"):

@@ -321,7 +321,7 @@ def create_secret(idempotency_key: str | None = None) -> Request:
     return post("secrets", idempotency_key=idempotency_key)
 
 
-def rotate_secret(retire_after: str | None = None, idempotency_key: str | None = None) -> Request:
+def rotate_secret(retire_after: str | float | None = None, idempotency_key: str | None = None) -> Request:
     """Make a signing secret; the others sign beside it for so long, or until they are retired."""
     body = None if retire_after is None else {"retire_after": retire_after}
     return post("secrets", "rotate", body=body, idempotency_key=idempotency_key)

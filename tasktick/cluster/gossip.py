@@ -32,7 +32,9 @@ NUDGES_WAITING_MAX = 1_024
 NUDGE_DATAGRAMS_PER_SECOND = 200
 NUDGES_BATCH = 24
 REST_MAX_MS = 1_000.0
-NOTABLE = frozenset({Happening.CONFLICT, Happening.DIED, Happening.ACCUSED})
+# So often nobody answers at each of those that it was told to join, until that is said.
+JOINS_FAILED_NOTED = 5
+NOTABLE = frozenset({Happening.DIED, Happening.ACCUSED})
 
 
 class Nudged(Protocol):
@@ -76,6 +78,7 @@ class Gossip:
         self._nudges: dict[str, deque[Nudge]] = {}
         self._nudge_tokens = float(NUDGE_DATAGRAMS_PER_SECOND)
         self._nudge_tokens_at = clock.monotonic_ms()
+        self._joins_failed = 0
         # Set whenever a member has changed; who waits for something clears it and looks.
         self.changed = asyncio.Event()
 
@@ -186,7 +189,17 @@ class Gossip:
         node, happening = change.node, change.happening
         self._metrics.events[happening] += 1
         seen = log.bind(happening=str(happening), node=node.name, incarnation=node.incarnation, other=change.other)
-        if happening in NOTABLE:
+        if happening is Happening.CONFLICT:
+            log.warning(
+                "node_name_conflict",
+                node=node.name,
+                incarnation=node.incarnation,
+                address=f"{node.host}:{node.port}",
+                other=change.other,
+                advice="two nodes live under this name, and only the later one owns anything: give each its own name "
+                "with --node",
+            )
+        elif happening in NOTABLE:
             seen.warning("member_changed")
         else:
             seen.info("member_changed")
@@ -203,8 +216,25 @@ class Gossip:
         try:
             done = await self._transport.exchange(address)
             self._metrics.events["gossip_exchanged" if done else "gossip_exchange_failed"] += 1
+            self._note_join(address, done)
         finally:
             self._exchanging.discard(address)
+
+    def _note_join(self, address: Address, done: bool) -> None:
+        """Say once that nobody is found, until somebody was."""
+        seeds = self.membership.seeds
+        if done or self.alive():
+            self._joins_failed = 0
+        elif address in seeds:
+            self._joins_failed += 1
+            if self._joins_failed == JOINS_FAILED_NOTED * len(set(seeds)):
+                log.warning(
+                    "gossip_joins_nobody",
+                    join=[f"{host}:{port}" for host, port in seeds],
+                    tries=self._joins_failed,
+                    advice="nobody answers there, or has another key: look at --join, at the --gossip and the log of "
+                    "the other, at cluster.keys_file (the same on each node), and at the firewall (TCP and UDP)",
+                )
 
     # ------------------------------------------------------------------------------- nudges
 

@@ -8,18 +8,21 @@ to end is looked at again when it does, so that nobody waits for the next third.
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from tasktick import logs
 from tasktick.clock import Clock, StoreClock
+from tasktick.cluster.effects import Happening
 from tasktick.cluster.handover import Plan, plan
 from tasktick.cluster.ownership import Ownership
-from tasktick.cluster.ring import live, namesake, placement
+from tasktick.cluster.ring import lingering, live, namesake, placement
 from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
-from tasktick.model.partition import Lease
+from tasktick.model.partition import Lease, NodeRow
+from tasktick.outage import Outage
 from tasktick.store import leases
 from tasktick.store.leases import Bearing, Start, View
 from tasktick.store.protocol import Lane, Transaction, Writer
@@ -108,6 +111,11 @@ class LeaseKeeper:
         self._looked_ms = float("-inf")
         self._leaving = False
         self._namesake: str | None = None
+        # The ends of terms of those who had this name before, as they were seen first.
+        self._terms: dict[str, int] = {}
+        self._outage = Outage(
+            clock, partial(log.warning, "lease_renewal_failed"), partial(log.info, "lease_renewed_again")
+        )
         self.view: View | None = None
 
     async def join(self) -> None:
@@ -160,7 +168,8 @@ class LeaseKeeper:
             raise
         except StoreError as error:
             self._metrics.events["lease_renewal_failed"] += 1
-            log.warning("lease_renewal_failed", error=str(error), trusted=self._ownership.is_trusted)
+            trusted = self._ownership.is_trusted
+            self._outage.failed(str(error), state=trusted, trusted=trusted)
             return self._rest_ms(asked_ms) / RENEWALS_PER_TTL
 
     async def _look(self, asked_ms: float) -> float:
@@ -168,6 +177,7 @@ class LeaseKeeper:
         if answer is None or self._has_regressed(answer.view):
             return await self._begin_anew()
         view = answer.view
+        self._outage.over()
         self._ownership.beat += 1
         self._tell_time(answer)
         self._see(view, asked_ms)
@@ -250,9 +260,9 @@ class LeaseKeeper:
     def _see(self, view: View, asked_ms: float) -> None:
         self.view = view
         self._onlooker.seen(view)
-        self._warn_of_namesake(view)
         if self._leaving:
             return
+        self._warn_of_namesake(view)
         was_doubted = self._ownership.is_doubted
         if not self._ownership.is_in_window:
             # What became due meanwhile was left alone by this node, and is to be read: all of it is new to it.
@@ -269,18 +279,27 @@ class LeaseKeeper:
             log.warning("partitions_lost", partitions=len(lost))
 
     def _warn_of_namesake(self, view: View) -> None:
-        """Say once that this node owns nothing as long as another has its name: nobody may be told by gossip."""
-        other = namesake(view.nodes, self._start.incarnation, view.now)
+        """Say once that another lives under the name of this node: nobody may be told by gossip."""
+        later = namesake(view.nodes, self._start.incarnation, view.now)
+        other = later or self._revived(view)
         before, self._namesake = self._namesake, None if other is None else other.incarnation
         if other is not None and other.incarnation != before:
-            self._metrics.events["node_name_taken"] += 1
-            log.error(
-                "node_name_taken",
+            self._metrics.events[Happening.CONFLICT] += 1
+            log.warning(
+                "node_name_conflict",
                 node=other.name,
-                by=other.incarnation,
+                other=other.incarnation,
                 address=other.address,
-                advice="another node has started under this name and takes its partitions: give each its own (--node)",
+                owns="the other" if later else "this one",
+                advice="another node lives under this name, and only the later one owns anything: give each its own "
+                "name with --node",
             )
+
+    def _revived(self, view: View) -> NodeRow | None:
+        """Who had this name before and has renewed its term since: it is not one that has died and been restarted."""
+        seen = {node.incarnation: node for node in lingering(view.nodes, self._start.incarnation, view.now)}
+        self._terms = {one: self._terms.get(one, node.expires_at) for one, node in seen.items()}
+        return next((node for one, node in seen.items() if node.expires_at > self._terms[one]), None)
 
     def _took(self, gained: Sequence[int]) -> None:
         if gained:

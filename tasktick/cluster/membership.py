@@ -69,6 +69,11 @@ class Membership:
         return self.members.own.node
 
     @property
+    def seeds(self) -> tuple[Address, ...]:
+        """Whom it asks first."""
+        return self._seeds
+
+    @property
     def leave_ms(self) -> int:
         """How long leaving may take."""
         return self._pace.leave_ms

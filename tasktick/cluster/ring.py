@@ -31,6 +31,17 @@ def namesake(nodes: Iterable[NodeRow], me: str, now: int) -> NodeRow | None:
     return next((node for node in others if mine is not None and _began(node) > _began(mine)), None)
 
 
+def lingering(nodes: Iterable[NodeRow], me: str, now: int) -> list[NodeRow]:
+    """Who has started earlier under the name of this one, and has neither ended nor begun to: dead yet, or not."""
+    living = live(nodes, now)
+    mine = living.get(me)
+    return [
+        node
+        for node in living.values()
+        if mine is not None and node.name == mine.name and not node.leaving and _began(node) < _began(mine)
+    ]
+
+
 def _began(node: NodeRow) -> tuple[int, str]:
     return node.started_at, node.incarnation
 

@@ -9,15 +9,21 @@ What is said is authenticated, not hidden.
 """
 
 import asyncio
+import math
 import secrets
 import socket
 from collections import Counter
 from contextlib import suppress
 from typing import Any, Protocol
 
+from tasktick import logs
 from tasktick.cluster.messages import Address, State, decode_state, encode
 from tasktick.cluster.seal import Dropped, Opened, Seal
 
+log = logs.get("gossip")
+
+# Refusals for a wrong key that are said: the third, the 30th, the 300th, ...
+REFUSED_NOTED = 3
 STATE_BYTES_MAX = 1_048_576
 EXCHANGE_TIMEOUT_MS = 5_000
 # Connections that others may have open to us at once.
@@ -81,7 +87,7 @@ class Door:
         """Hand over what counts."""
         opened = self.seal.open(datagram)
         if isinstance(opened, Dropped):
-            self.events[opened] += 1
+            self._drop(opened, source)
         elif self.listener is not None:
             self.listener.received(opened, source)
 
@@ -96,10 +102,10 @@ class Door:
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return nonce + self._frame(b"push" + hello + nonce, self.listener)
 
-    def pull(self, hello: bytes, push: bytes) -> bytes | None:
+    def pull(self, hello: bytes, push: bytes, source: Address | None = None) -> bytes | None:
         """What the server answers; None if it was no member of the ring that called."""
         nonce = push[:_NONCE_BYTES]
-        if self.listener is None or not self._merged(b"push" + hello + nonce, push[_NONCE_BYTES:]):
+        if self.listener is None or not self._merged(b"push" + hello + nonce, push[_NONCE_BYTES:], source):
             return None
         return self._frame(b"pull" + hello + nonce, self.listener)
 
@@ -110,10 +116,25 @@ class Door:
     def _frame(self, purpose: bytes, listener: Listener) -> bytes:
         return self.seal.keyring.sign(purpose, encode(listener.state()))
 
-    def _merged(self, purpose: bytes, frame: bytes) -> bool:
+    def _drop(self, why: Dropped, source: Address | None) -> None:
+        """Count it. What has another key is said, ten times seldomer each time: it may be a stranger's flood."""
+        self.events[why] += 1
+        if why is not Dropped.UNAUTHENTICATED:
+            return
+        count = self.events[why]
+        if count % REFUSED_NOTED == 0 and math.log10(count // REFUSED_NOTED).is_integer():
+            log.warning(
+                "gossip_refused",
+                source=None if source is None else f"{source[0]}:{source[1]}",
+                refused=count,
+                advice="somebody gossips with another key: if it is a node of this ring, give it the same "
+                "cluster.keys_file (on loopback: vault.key); else keep strangers off this port by the firewall",
+            )
+
+    def _merged(self, purpose: bytes, frame: bytes, source: Address | None = None) -> bool:
         body = self.seal.keyring.verify(purpose, frame)
         if isinstance(body, Dropped):
-            self.events[body] += 1
+            self._drop(body, source)
             return False
         state = decode_state(body)
         if state is None:
@@ -205,7 +226,7 @@ class SocketTransport:
             async with asyncio.timeout(EXCHANGE_TIMEOUT_MS / 1_000):
                 hello = self._door.hello()
                 await _write(writer, hello)
-                pull = self._door.pull(hello, await _read(reader, STATE_BYTES_MAX))
+                pull = self._door.pull(hello, await _read(reader, STATE_BYTES_MAX), _peer(writer))
                 if pull is not None:
                     await _write(writer, pull)
             done = True
@@ -236,6 +257,12 @@ class SocketTransport:
 
 class _TooLong(Exception):
     """A frame says that it is longer than any may be."""
+
+
+def _peer(writer: asyncio.StreamWriter) -> Address | None:
+    """Who has called; None once that is gone."""
+    peer = writer.get_extra_info("peername")
+    return None if peer is None else (peer[0], peer[1])
 
 
 async def _dial(to: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

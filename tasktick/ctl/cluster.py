@@ -1,8 +1,10 @@
 """`ctl cluster`, `drain`, `undrain`, `rebalance`: the nodes, what each owns, and what an operator does about it."""
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 import click
@@ -47,7 +49,8 @@ def show() -> None:
 
 def _print(cluster: Mapping[str, Any]) -> None:
     names = letters(cluster["nodes"])
-    rows = [[names[node["id"]], *(node.get(column) for column in COLUMNS[1:])] for node in cluster["nodes"]]
+    nodes = _with_silent(cluster)
+    rows = [[names[node["id"]], *(node.get(column) for column in COLUMNS[1:])] for node in nodes]
     render.table(COLUMNS, rows, whole=("", "name", "state", "partitions"))
     click.echo()
     render.cells(picture(cluster))
@@ -65,6 +68,27 @@ def _print(cluster: Mapping[str, Any]) -> None:
         render.say(
             "Mind: the nodes have different time zones (tzdata), and may compute different times for a schedule."
         )
+
+
+def _with_silent(cluster: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The nodes; one that renews its term no more, while others do, is called silent until the term has passed.
+
+    The ends of the terms are compared with each other: no clock of this machine, nor of the one that answers.
+    """
+    ends = {node["id"]: _seconds(node["expires_at"]) for node in cluster["nodes"] if node["expires_at"]}
+    newest = max(ends.values(), default=0.0)
+    patience = (cluster.get("lease_ttl") or math.inf) / 2
+    return [
+        {**node, "state": "silent"}
+        if node["state"] == "live" and newest - ends.get(node["id"], newest) > patience
+        else dict(node)
+        for node in cluster["nodes"]
+    ]
+
+
+def _seconds(time: str) -> float:
+    """Seconds since the Unix epoch."""
+    return datetime.fromisoformat(time).timestamp()
 
 
 def _moves(cluster: Mapping[str, Any]) -> list[str]:
@@ -138,7 +162,13 @@ def _move(request: Request, what: str, is_done: Callable[[int], bool], *, no_wai
         render.document(answer if answer.status != GOING_ON or no_wait else Answer(OK, msgspec.json.encode(node)))
     else:
         render.record(node.items())
-    if answer.status == GOING_ON and no_wait:
+    if what == "undrain":
+        name = render.clean(str(node.get("name")))
+        if answer.status == GOING_ON:
+            render.say(f"{name} is undrained, and takes its share within a third of a term: tasktick ctl cluster")
+        else:
+            render.say(f"{name} is undrained, and has what it should.")
+    elif answer.status == GOING_ON and no_wait:
         render.say(f"The {what} goes on: tasktick ctl cluster")
 
 

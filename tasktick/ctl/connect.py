@@ -15,6 +15,7 @@ import msgspec
 
 from tasktick.client.core import Answer, BadRequest, Problem, Request, parse_server
 from tasktick.ctl import render
+from tasktick.ctl.flags import named
 
 if TYPE_CHECKING:
     from tasktick.client.sync import Client
@@ -24,6 +25,10 @@ DATA_FOLDERS = (Path("tasktick-data"), Path("/var/lib/tasktick"))
 KEY_FILE = "operator.key"
 # The daemon writes where it listens beside its key.
 ADDRESS_FILE = "address"
+ELSEWHERE = (
+    "Where several nodes share a store, its operator's key is in the data folder of the node that was first: name that "
+    "file, or a copy of it, with --key-file."
+)
 KEY_CHARS_MAX = 4_096
 UNAUTHENTICATED = 401
 NAMED = re.compile(r"/v1/(tasks|dlq|schedules)/([^/?]+)")
@@ -155,7 +160,11 @@ def _read_key(file: Path) -> str:
     except UnicodeDecodeError as error:
         raise click.UsageError(f"What {file} holds is no API key.") from error
     except OSError as error:
-        advice = " Run this as the daemon's user, or name another key." if isinstance(error, PermissionError) else ""
+        advice = ""
+        if isinstance(error, PermissionError):
+            advice = " Run this as the daemon's user, or name another key."
+        elif isinstance(error, FileNotFoundError) and file.name == KEY_FILE and file.parent.is_dir():
+            advice = f" {ELSEWHERE}"
         raise click.UsageError(f"The key file {file} cannot be read: {error.strerror}.{advice}") from error
 
 
@@ -208,6 +217,7 @@ class Session:
         try:
             yield
         except Problem as problem:
+            problem.faults = named(problem.faults)
             if problem.status == UNAUTHENTICATED:
                 problem.detail += f" The key came from {self.place.key_origin}."
             elif problem.code == "not_found":

@@ -12,6 +12,7 @@ from tasktick.client.core import Problem, Unreachable
 from tasktick.client.event_stream import EventReader, ServerEvent
 from tasktick.ctl import render
 from tasktick.ctl.connect import Session, server_options, session
+from tasktick.ctl.flags import Duration
 
 # The server lets itself be heard each 15 seconds.
 SILENCE_MS = 45_000
@@ -31,9 +32,9 @@ PASSING = frozenset({408, 429, 500, 502, 503, 504})
     "--type", "types", multiple=True, metavar="TYPE", help="Only of this type, such as task.dead; repeatable."
 )
 @click.option("--count", type=click.IntRange(1), help="End after so many events.")
-@click.option("--for", "duration", metavar="DURATION", help="End after this time, such as 10s or 1h30m.")
+@click.option("--for", "duration", type=Duration(), help="End after this time, such as 10s or 1h30m.")
 @server_options
-def command(after: str | None, types: tuple[str, ...], count: int | None, duration: str | None) -> None:
+def command(after: str | None, types: tuple[str, ...], count: int | None, duration: str | float | None) -> None:
     """Show what happens, as it happens, until Ctrl-C.
 
     A connection that is lost is opened again, and nothing is missed or shown twice. With -o json each line is an
@@ -62,7 +63,7 @@ def command(after: str | None, types: tuple[str, ...], count: int | None, durati
         click.get_current_context().exit(INTERRUPTED)
 
 
-def _until(duration: str | None, now_ms: Callable[[], float]) -> Callable[[], float]:
+def _until(duration: str | float | None, now_ms: Callable[[], float]) -> Callable[[], float]:
     """How much time is left."""
     if duration is None:
         return lambda: float("inf")

@@ -7,6 +7,7 @@ import click
 from tasktick.client import core
 from tasktick.ctl import listing, render
 from tasktick.ctl.connect import new_key, server_options, session
+from tasktick.ctl.flags import Duration
 
 COLUMNS = ("id", "prefix", "tenant", "role", "name", "expires_at", "last_used_at")
 REVOKED_COLUMNS = (*COLUMNS, "revoked_at")
@@ -52,10 +53,15 @@ def list_keys(revoked: bool, limit: int | None, cursor: str | None, every: bool)
 @group.command()
 @click.option("--role", type=click.Choice(ROLES), required=True, help="What it may do.")
 @click.option("--name", help="What it is for.")
-@click.option("--expires-in", metavar="DURATION", help="How long it works, such as 90d.  [default: until revoked]")
+@click.option(
+    "--expires-in",
+    type=Duration(),
+    metavar="DURATION",
+    help="How long it works, such as 90d.  [default: until revoked]",
+)
 @click.option("--expires-at", metavar="TIME", help="Until when it works.")
 @server_options
-def create(role: str, name: str | None, expires_in: str | None, expires_at: str | None) -> None:
+def create(role: str, name: str | None, expires_in: str | float | None, expires_at: str | None) -> None:
     """Make an API key; with --tenant, for that tenant. Its secret is shown this once.
 
     \b

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from tasktick.ctl import task_options
+from tasktick.ctl.flags import Duration
 from tasktick.ctl.listing import name_and_value
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -35,7 +36,13 @@ _TIMING = (
         multiple=True,
         help="Five fields, or six with seconds first; names, L, LW, 15W, #, @daily; repeatable.",
     ),
-    click.option("--every", metavar="DURATION", multiple=True, help="An interval, such as 90s or 1h30m; repeatable."),
+    click.option(
+        "--every",
+        type=Duration(),
+        metavar="DURATION",
+        multiple=True,
+        help="An interval, such as 90s or 1h30m; repeatable.",
+    ),
     click.option(
         "--rrule", metavar="RULE", multiple=True, help="A recurrence rule, such as FREQ=WEEKLY;BYDAY=MO; repeatable."
     ),
@@ -60,7 +67,7 @@ _POLICY = (
         type=click.Choice(["latest", "earliest", "all", "none"]),
         help="Which of the fires that an outage missed are run.",
     ),
-    click.option("--catch-up-window", metavar="DURATION", help="What is older is missed, whatever the mode."),
+    click.option("--catch-up-window", type=Duration(), help="What is older is missed, whatever the mode."),
     click.option("--catch-up-max", type=click.IntRange(1), metavar="N", help="How many run at most.  [default: 100]"),
     click.option(
         "--calendar",
@@ -69,7 +76,7 @@ _POLICY = (
         multiple=True,
         help="A calendar in whose times nothing fires; only:NAME fires in them alone; repeatable.",
     ),
-    click.option("--jitter", metavar="DURATION", help="Spread: each fire starts up to this much later."),
+    click.option("--jitter", type=Duration(), help="Spread: each fire starts up to this much later."),
 )
 _WORDS = (
     click.option("--name", help="What people call it."),

@@ -8,6 +8,7 @@ from tasktick.client import core
 from tasktick.client.core import Request
 from tasktick.ctl import render
 from tasktick.ctl.connect import new_key, server_options, session
+from tasktick.ctl.flags import Duration
 
 COLUMNS = ("id", "created_at", "retired_at", "secret")
 
@@ -78,9 +79,9 @@ def create() -> None:
 
 
 @group.command()
-@click.option("--retire-after", metavar="DURATION", help="How long the others sign on.  [default: until retired]")
+@click.option("--retire-after", type=Duration(), help="How long the others sign on.  [default: until retired]")
 @server_options
-def rotate(retire_after: str | None) -> None:
+def rotate(retire_after: str | float | None) -> None:
     """Make a new signing secret; those before it sign beside it for a time, so that receivers can change over.
 
     \b

@@ -10,6 +10,7 @@ from tasktick.client import core
 from tasktick.client.core import Problem, Unreachable
 from tasktick.ctl import render, task_options
 from tasktick.ctl.connect import Session, new_key, server_options, session
+from tasktick.ctl.flags import Duration
 from tasktick.ctl.listing import name_and_value
 
 ENDED = frozenset({"succeeded", "dead", "cancelled", "expired", "skipped", "missed"})
@@ -26,7 +27,7 @@ Pause = Callable[[float], object]
 
 @click.command()
 @click.argument("target_url", metavar="URL")
-@click.option("--in", "delay", metavar="DURATION", help="Run after this long, such as 90s, 1h30m or 2d.")
+@click.option("--in", "delay", type=Duration(), help="Run after this long, such as 90s, 1h30m or 2d.")
 @click.option("--at", "run_at", metavar="TIME", help="Run at this time: RFC 3339 with an offset, or Unix seconds.")
 @task_options.call
 @click.option("--key", help="Your own id for it, unique among unfinished tasks.")
@@ -64,7 +65,7 @@ def show(connected: Session, answer: core.Answer, *, wait: bool) -> None:
 
 
 def task_of(
-    *, target_url: str, delay: str | None, run_at: str | None, tags: tuple[str, ...], **given: Any
+    *, target_url: str, delay: str | float | None, run_at: str | None, tags: tuple[str, ...], **given: Any
 ) -> dict[str, Any]:
     """The request's document: what was given, and nothing that was not."""
     if delay is not None and run_at is not None:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from tasktick.ctl.flags import Duration
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 UNIX_SECONDS = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
@@ -19,14 +21,14 @@ _CALL = (
     click.option(
         "--body-file", type=click.File("rb"), metavar="FILE", help="The same from a file; - reads standard input."
     ),
-    click.option("--timeout", metavar="DURATION", help="How long one attempt may take.  [default: 30s]"),
+    click.option("--timeout", type=Duration(), help="How long one attempt may take.  [default: 30s]"),
 )
 _RUN = (
     click.option("--type", "type_", help="What kind of task it is."),
     click.option("--queue", help="The queue that it goes through."),
     click.option("--priority", type=click.IntRange(0, 9), help="0 goes first, 9 last.  [default: 5]"),
     click.option("--retry-max", type=click.IntRange(1), metavar="N", help="How many attempts it has.  [default: 5]"),
-    click.option("--expires-in", metavar="DURATION", help="Give up if it has not started after this long."),
+    click.option("--expires-in", type=Duration(), help="Give up if it has not started after this long."),
     click.option("--at-most-once", is_flag=True, help="Never send again what may have been received."),
 )
 

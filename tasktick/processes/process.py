@@ -156,7 +156,7 @@ class SupervisedProcess:
             if not told.done():
                 told.set_result("")
         self._told.clear()
-        log.info("process_ended", node=self.name, pid=process.pid, code=code)
+        self._say_end(process.pid, code)
         self._boss.changed()
         if not line_ended:
             hearing.cancel()
@@ -165,6 +165,11 @@ class SupervisedProcess:
             for incarnation in self._incarnations:
                 self._boss.died(incarnation)
         return End(code, None if was_serving is None else self._clock.monotonic_ms() - was_serving)
+
+    def _say_end(self, pid: int, code: int) -> None:
+        in_order = self._stop.is_set() or code == 0
+        say = log.info if in_order else log.error if self._policy.keeps_dying else log.warning
+        say("process_ended", node=self.name, pid=pid, code=code)
 
     async def _listen(self, line: "Line[FromProcess]") -> None:
         async for word in line.words():

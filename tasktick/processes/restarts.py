@@ -7,6 +7,8 @@ MOST_MS = 30_000.0
 # Who was up for so long has not failed at its start.
 STABLE_MS = 60_000.0
 STARTS_FAILED_MAX = 5
+# Who dies so often in a row, each time before it is stable, does not come to itself.
+DEATHS_NOTED = 3
 
 EXIT_FAILED = 1
 EXIT_WRONG_SETTINGS = 2
@@ -45,6 +47,11 @@ class Restarts:
     def __init__(self) -> None:
         self._in_a_row = 0
         self._starts_failed = 0
+
+    @property
+    def keeps_dying(self) -> bool:
+        """Whether its ends have become many, one soon after the other."""
+        return self._in_a_row >= DEATHS_NOTED
 
     def ended(self, end: End, around: Around) -> Again | GiveUp:
         """It has ended without being asked to."""

@@ -113,7 +113,17 @@ async def test_the_last_that_owns_anything_is_not_drained(ring: Served) -> None:
 
 
 async def test_a_node_that_is_not_there(ring: Served) -> None:
-    assert (await ring.ask("POST", "/v1/cluster/nodes/c/drain")).status == 404
+    answer = await ring.ask("POST", "/v1/cluster/nodes/c/drain")
+    assert (answer.status, answer.json["detail"]) == (404, "There is no node 'c'. There are: a, b.")
+
+
+async def test_the_name_of_a_supervisor_leads_to_its_processes(ring: Served) -> None:
+    now = ring.world.now
+    for number in (1, 2):
+        start = leases.Start(f"big-{number}", f"big-{number}", TTL_MS)
+        await ring.database.write(lambda tx, start=start: leases.join(tx, start, now))  # type: ignore[misc] # bound defaults
+    answer = await ring.ask("POST", "/v1/cluster/nodes/big/drain")
+    assert answer.json["detail"] == "There is no node 'big'. Its processes are nodes of their own: big-1, big-2."
 
 
 async def test_the_same_drain_again_is_told_the_same(ring: Served) -> None:

@@ -107,6 +107,7 @@ def test_what_a_killed_process_had_goes_on_at_once(tmp_path: Path) -> None:
         assert set(hits) == {*ids, *more}
         assert sample(metrics(running), "tasktick_process_restarts_total", "big-2") == 1
         assert [line["code"] for line in running.said("process_restarts")] == [-9]
+        assert [line["level"] for line in running.said("process_ended")] == ["warning"]
 
 
 def test_load_goes_on_over_kills_of_every_process(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import structlog
 
-from tasktick.errors import ServiceCrashed
+from tasktick.errors import ServiceCrashed, StoreUnavailable
 from tasktick.service import Services
 
 DEADLINE_S = 5
@@ -275,3 +275,35 @@ async def test_a_crash_beside_a_start_is_raised_at_once(services: Services) -> N
     services.crash("store", OSError("it broke"))
     with pytest.raises(ServiceCrashed, match="store: it broke"):
         await services.begin(asyncio.Event().wait(), asyncio.Event(), 5_000)  # type: ignore[arg-type] # says true
+
+
+async def test_loops_that_wait_for_a_store_share_one_warning_and_say_when_they_go_on(
+    services: Services, clock: StillClock
+) -> None:
+    class Waiting(Counting):
+        is_away = True
+
+        async def step(self) -> float:
+            await super().step()
+            if self.is_away:
+                raise StoreUnavailable("The store is away.")
+            return self.rest_ms
+
+    loops = [Waiting("first"), Waiting("second")]
+    with structlog.testing.capture_logs() as logs:
+        for loop in loops:
+            services.run_loop(loop)
+        for _ in range(10):
+            for loop in loops:
+                await loop.next_step()
+                loop.wake.set()
+        for loop in loops:
+            loop.is_away = False
+            loop.stepped.clear()
+            loop.wake.set()
+            await loop.next_step()
+        await services.stop()
+    assert [line["event"] for line in logs if line["log_level"] in {"warning", "info"}] == [
+        "service_waits_for_store",
+        "services_go_on",
+    ]

@@ -98,3 +98,9 @@ async def test_the_first_signing_secret(database: Database) -> None:
     assert await signing_secrets.active(database, "other", vault, NOW) == []
     with pytest.raises(SealBroken):
         await signing_secrets.active(database, "acme", Vault(bytes(range(32))), NOW)
+
+
+def test_who_shares_a_store_is_sent_to_another_nodes_folder() -> None:
+    assert "data folder of another node" in operator_key.advice(shared=True)
+    assert "put it back" in operator_key.advice(shared=False)
+    assert all("--key-file" in operator_key.advice(shared=shared) for shared in (True, False))

@@ -95,3 +95,9 @@ def test_no_durations(text: str | float) -> None:
 @given(st.integers(0, 10**12))
 def test_seconds_are_read_back(ms: int) -> None:
     assert duration_ms(seconds(ms)) == ms
+
+
+@pytest.mark.parametrize("value", [-5, -0.001, "-5s", "-1h30m"])
+def test_a_negative_duration_is_called_so(value: str | float) -> None:
+    with pytest.raises(ValueError, match=r"^A duration is not negative\.$"):
+        duration_ms(value)

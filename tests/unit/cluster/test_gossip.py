@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator, Sequence
 from random import Random
 
 import pytest
+import structlog
 
 from tasktick.clock import SystemClock, wait_for_event
 from tasktick.cluster.effects import Happening
-from tasktick.cluster.gossip import NUDGES_WAITING_MAX, Gossip
+from tasktick.cluster.gossip import JOINS_FAILED_NOTED, NUDGES_WAITING_MAX, Gossip
 from tasktick.cluster.membership import Membership
 from tasktick.cluster.messages import Address, DueSoon, Node, Standing, WakeUp
 from tasktick.cluster.pace import Pace
@@ -78,12 +79,18 @@ class Running:
         await self.transport.close()
 
 
-async def start(number: int, seeds: Sequence[Address], network: MemoryNetwork | None, pace: Pace = FAST) -> Running:
+async def start(
+    number: int,
+    seeds: Sequence[Address],
+    network: MemoryNetwork | None,
+    pace: Pace = FAST,
+    keyring: Keyring = KEYRING,
+) -> Running:
     """A node that is running."""
     clock, metrics, hints, random = SystemClock(), Metrics(), Hints(), Random(number)
     services = Services(clock)
     incarnation = f"{Random().getrandbits(64):016x}"
-    door = Door(Seal(KEYRING, incarnation), metrics.events)
+    door = Door(Seal(keyring, incarnation), metrics.events)
     transport: Transport = await open_sockets(door) if network is None else network.open(door)
     node = Node(incarnation, f"node-{number}", *transport.address, started_at=clock.now_ms(), version="1.0")
     membership = Membership(node, pace, random, clock.monotonic_ms(), seeds)
@@ -198,3 +205,18 @@ async def test_with_datagrams_cut_nobody_dies_for_exchanges_speak_for_them() -> 
     assert first.metrics.events[Happening.DIED] == 0
     await second.end()
     await first.end()
+
+
+async def test_one_that_joins_with_another_key_and_the_one_it_asks_say_so_once() -> None:
+    with structlog.testing.capture_logs() as logs:
+        first = await start(1, (), None)
+        second = await start(2, [first.transport.address], None, keyring=Keyring([b"the key of another ring"]))
+        async with asyncio.timeout(20):
+            while second.metrics.events["gossip_exchange_failed"] < 2 * JOINS_FAILED_NOTED:
+                second.gossip.changed.clear()
+                await wait_for_event(second.gossip.changed, SystemClock(), 20)
+        await second.end()
+        await first.end()
+    said = [line for line in logs if line["log_level"] == "warning"]
+    assert sorted(line["event"] for line in said) == ["gossip_joins_nobody", "gossip_refused"]
+    assert all("cluster.keys_file" in line["advice"] for line in said)

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any
 
+import structlog
+
 from tasktick.clock import wait_for_event
 from tasktick.cluster.lease_keeper import LeaseKeeper
 from tasktick.cluster.ownership import Ownership
@@ -351,13 +353,17 @@ def test_what_is_acquired_while_it_leaves_is_given_back_at_once() -> None:
     play(scenario)
 
 
-def test_a_node_whose_name_another_has_taken_says_so_once() -> None:
+def test_an_outage_is_said_when_it_begins_and_when_trust_is_gone_and_when_it_is_over() -> None:
     async def scenario(town: Town) -> None:
-        first = town.add("a")
-        await town.watch(5)
-        second = town.add("a", "a-2")
-        await town.watch(15)
-        assert second.owned == set(ALL_PARTITIONS)
-        assert [one.metrics.events["node_name_taken"] for one in (first, second)] == [1, 0]
+        member = town.add("a")
+        await town.watch(1)
+        with structlog.testing.capture_logs() as logs:
+            member.wire.cut = True
+            await town.watch(25)
+            member.wire.cut = False
+            await town.watch(5)
+        said = [(line["event"], line.get("trusted")) for line in logs if line["event"].startswith("lease_rene")]
+        assert said == [("lease_renewal_failed", True), ("lease_renewal_failed", False), ("lease_renewed_again", None)]
+        assert member.metrics.events["lease_renewal_failed"] > 10
 
     play(scenario)

@@ -75,7 +75,7 @@ def test_a_refusal_says_why(ctl: Ctl, stub: ApiStub) -> None:
     result = ctl("task", "cancel", "--state", "odd")
 
     assert result.exit_code == 1
-    assert "/filter/state: Odd." in result.stderr
+    assert "/filter/state (--state): Odd." in result.stderr
 
 
 @pytest.mark.parametrize("command", ["task delete --queue mail", "dlq purge --all"])

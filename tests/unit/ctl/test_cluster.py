@@ -74,6 +74,19 @@ def test_the_nodes_and_a_picture(ctl: Ctl, stub: ApiStub) -> None:
     assert "10 on their way from a to b" in result.stdout
 
 
+def test_an_undrain_that_is_done_says_so(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told(node("a", 128)))
+    assert ctl("undrain", "a").stderr == "a is undrained, and has what it should.\n"
+
+
+def test_one_whose_term_runs_out_while_others_renew_theirs_is_silent(ctl: Ctl, stub: ApiStub) -> None:
+    told_of = ring(192, 64)
+    told_of["nodes"][0]["expires_at"] = "2026-02-10T08:00:04.900Z"
+    stub.tell(told(told_of))
+    lines = ctl("cluster").stdout.splitlines()
+    assert [line.split()[2] for line in lines[1:3]] == ["silent", "live"]
+
+
 def test_an_arc_is_as_long_as_a_share() -> None:
     drawn = "".join(letter for line in picture(ring(128, 64, moving=16, free=64)) for letter, style in line if style)
     drawn = re.sub(r"2 nodes|\d+ owned|\d+ moving|\d+ free", "", drawn)
@@ -134,7 +147,9 @@ def test_a_drain_that_is_refused(ctl: Ctl, stub: ApiStub) -> None:
 
 def test_undrain_and_rebalance(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(told(node("a", 0), 202), told(ring(128, 128), 202))
-    assert ctl("undrain", "a").exit_code == 0
+    undrained = ctl("undrain", "a")
+    assert undrained.exit_code == 0
+    assert undrained.stderr.startswith("a is undrained, and takes its share within a third of a term")
     result = ctl("rebalance")
     assert result.exit_code == 0
     assert "2 nodes" in result.stdout

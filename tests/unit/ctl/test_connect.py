@@ -83,6 +83,13 @@ def test_a_key_that_is_not_there(folder: Path) -> None:
         locate(Asked(), {}, [])
 
 
+def test_a_folder_without_a_key_may_be_that_of_a_further_node(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match=r"No such file or directory\..* of the node that was first.*--key-file"):
+        locate(Asked(data=str(tmp_path)), {}, [])
+    with pytest.raises(click.UsageError, match=r"No such file or directory\.$"):
+        locate(Asked(data=str(tmp_path / "nowhere")), {}, [])
+
+
 def test_a_command_sends_the_key_it_found(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(told({"counts": {}}))
     assert ctl("stats").exit_code == 0

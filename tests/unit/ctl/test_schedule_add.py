@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.fakes.api_stub import ApiStub, Told
+from tests.fakes.api_stub import ApiStub, Told, told
 from tests.unit.ctl.conftest import Ctl
 from tests.unit.ctl.schedules import ID, SCHEDULE, URL, fields, schedule
 
@@ -180,3 +180,13 @@ def test_edit_used_wrongly(ctl: Ctl, stub: ApiStub, flags: tuple[str, ...], said
     assert result.exit_code == 2
     assert said in result.stderr
     assert not stub.asked
+
+
+def test_a_bare_number_is_seconds(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told(SCHEDULE, 201), told(SCHEDULE, 201))
+    flags = ["--jitter", "5", "--catch-up-window", "3600"]
+    assert ctl("schedule", "add", URL, "--every", "10", *flags).exit_code == 0
+    assert ctl("schedule", "add", URL, "--every", "10", "--every", "1h").exit_code == 0
+    said = {"every": 10, "jitter": 5, "catch_up": {"window": 3600}}
+    assert stub.asked[0].document == {"task": {"target": {"url": URL}}} | said
+    assert stub.asked[1].document["spec"] == [{"every": 10}, {"every": "1h"}]

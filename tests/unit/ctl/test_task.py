@@ -141,7 +141,16 @@ def test_a_refusal_says_where_the_fault_is(ctl: Ctl, stub: ApiStub) -> None:
     result = ctl("task", "add", "http://x/", "--in", "soon")
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr == ("Error: One fault. (validation_failed)\n  /delay: no duration\n  Request req-7\n")
+    assert result.stderr == ("Error: One fault. (validation_failed)\n  /delay (--in): no duration\n  Request req-7\n")
+
+
+def test_a_bare_number_is_seconds(ctl: Ctl, stub: ApiStub) -> None:
+    for given, sent in (("10", 10), ("1.5", 1.5), ("-5", -5), ("10s", "10s"), ("-5s", "-5s")):
+        stub.tell(told(_task(), 201))
+        flags = ["--in", given, "--timeout", given, "--expires-in", given]
+        assert ctl("task", "add", "http://x/", *flags).exit_code == 0
+        document = stub.asked[-1].document
+        assert [document["delay"], document["target"]["timeout"], document["expires_in"]] == [sent] * 3
 
 
 def test_a_fault_is_said_once(ctl: Ctl, stub: ApiStub) -> None:
