@@ -6,6 +6,7 @@ What comes to a process that is stopped waits in its socket until it goes on.
 import asyncio
 from collections.abc import Callable
 from contextvars import Context
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -49,7 +50,7 @@ class Weather(MemoryNetwork):
     def admit(self, door: Door, process: str) -> MemoryTransport:
         """A place for this process."""
         pull = door.pull
-        door.pull = lambda hello, push: within(process).run(pull, hello, push)  # type: ignore[method-assign] # its own process does it
+        door.pull = partial(within(process).run, pull)  # type: ignore[method-assign,call-arg] # its own process does it
         transport = self.open(door)
         self._process[transport.address] = process
         return transport
