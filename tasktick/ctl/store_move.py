@@ -108,7 +108,7 @@ def _end(url: str, *, may_make: bool) -> "End":
     from tasktick.store.postgres_moving import PostgresEnd
 
     place = place_of(StoreConfig(url=url))
-    return SqliteEnd(place, may_make=may_make) if isinstance(place, Path) else PostgresEnd(place)
+    return SqliteEnd(place, may_make=may_make) if isinstance(place, Path) else PostgresEnd(place, may_make=may_make)
 
 
 class Told:
@@ -139,6 +139,8 @@ class Told:
             self._bar.update(bar, completed=progress.rows, total=progress.of or None, what=what, note=note)
             return
         now_ms = self._clock.monotonic_ms()
+        if progress.phase == "wait" and progress.note == self._note:
+            return  # said once; again when something else was said meanwhile
         if (progress.note, now_ms - self._said_ms >= SAID_EVERY_MS) in ((self._note, False), ("", False)):
             return
         self._said_ms, self._note = now_ms, progress.note
