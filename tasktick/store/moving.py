@@ -172,7 +172,11 @@ class Mover:
                 f"{self._source.shown} is itself being filled from {source.filled_from}. End that move first."
             )
         if source.moved_to is not None and source.moved_to_id != target.store_id:
-            raise StoreMoved(f"{self._source.shown} has moved to {source.moved_to}. Move it from there.")
+            left = f" What {self._target.shown} holds is of a move that was given up for that one: remove it."
+            is_left = target.filled_from_id == source.store_id
+            raise StoreMoved(
+                f"{self._source.shown} has moved to {source.moved_to}. Move it from there.{left if is_left else ''}"
+            )
         await self._require_same_columns()
         if target.filled_from_id == source.store_id:
             await self._target.go_on(source.store_id, self._tools.run)

@@ -90,6 +90,17 @@ async def test_a_place_that_is_in_use_by_others_is_left_as_it_is(
     await move(rich_file, newest_server)
 
 
+async def test_a_place_that_was_given_up_for_another_is_to_be_removed(
+    newest_server: str, rich_file: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(Killed):
+        await move(rich_file, newest_server, at=KillAt(point="copy tasks"))
+    await move(rich_file, tmp_path / "second.db")
+    assert not await may_be_served(newest_server, tmp_path)
+    with pytest.raises(StoreMoved, match=r"has moved to .*second\.db\. .* given up for that one: remove it"):
+        await move(rich_file, newest_server)
+
+
 async def test_one_place_named_twice(newest_server: str, rich_file: Path, tmp_path: Path) -> None:
     linked = tmp_path / "linked.db"
     linked.symlink_to(rich_file)
