@@ -36,9 +36,13 @@ class StoreUnavailable(StoreError):
 
 
 class StoreLocked(StoreError):
-    """Another process has the store open."""
+    """Another process has the store open: `holder`."""
 
     code = "store_locked"
+
+    def __init__(self, text: str, *, holder: str) -> None:
+        super().__init__(text)
+        self.holder = holder
 
 
 class StoreMoved(StoreError):

@@ -48,6 +48,9 @@ def command(file: Path | None, data: str | None, store_url: str | None, before: 
         raise Failed(str(error)) from error
     except OSError as error:
         raise Failed(f"The archive cannot be written: {error.strerror or error}.") from error
+    if not done:
+        click.echo(f"Nothing that ended before {day} is in the store: nothing was written.")
+        return
     tasks = sum(one.file.tasks for one in done)
     click.echo(f"{tasks:,} tasks of {len(done)} days are in {out}{' and no longer in the store' if drop else ''}.")
 

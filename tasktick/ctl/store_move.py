@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tasktick.store.moving import Moved, Mover, Progress
     from tasktick.store.moving_ends import End
 
+INTERRUPTED = 130
 SAID_EVERY_MS = 5_000
 PHASES = {
     "copy": "copying",
@@ -65,6 +66,34 @@ def command(*, source: str, target: str | None, output: str, forget: bool, yes: 
         raise click.UsageError(render.clean(str(error))) from error
     except TaskTickError as error:
         raise click.ClickException(render.clean(f"{error}{_advice(error)}")) from error
+    except KeyboardInterrupt:
+        what = (
+            "Interrupted." if forget else f"Interrupted. The same command goes on where it was. {_served_now(source)}"
+        )
+        render.say(what)
+        click.get_current_context().exit(INTERRUPTED)
+
+
+def _served_now(source: str) -> str:
+    """What a move that was cut off leaves to be served."""
+    from tasktick.errors import TaskTickError
+
+    try:
+        moved_to = asyncio.run(_moved_to(source))
+    except (TaskTickError, KeyboardInterrupt):
+        return "`tasktick serve` says at either place whether it may be served."
+    if moved_to is None:
+        return "Until then --from may be served as before; --to is not whole, and is not served."
+    return "--from is not served any more, unless --forget gives the move up; --to is when the move has ended."
+
+
+async def _moved_to(source: str) -> str | None:
+    end = _end(source, may_make=False)
+    try:
+        await end.look()
+        return (await end.whereabouts()).moved_to
+    finally:
+        await end.close()
 
 
 def _advice(error: Exception) -> str:
@@ -108,7 +137,7 @@ def _end(url: str, *, may_make: bool) -> "End":
     from tasktick.store.postgres_moving import PostgresEnd
 
     place = place_of(StoreConfig(url=url))
-    return SqliteEnd(place, may_make=may_make) if isinstance(place, Path) else PostgresEnd(place)
+    return SqliteEnd(place, may_make=may_make) if isinstance(place, Path) else PostgresEnd(place, may_make=may_make)
 
 
 class Told:
@@ -139,6 +168,8 @@ class Told:
             self._bar.update(bar, completed=progress.rows, total=progress.of or None, what=what, note=note)
             return
         now_ms = self._clock.monotonic_ms()
+        if progress.phase == "wait" and progress.note == self._note:
+            return  # said once; again when something else was said meanwhile
         if (progress.note, now_ms - self._said_ms >= SAID_EVERY_MS) in ((self._note, False), ("", False)):
             return
         self._said_ms, self._note = now_ms, progress.note

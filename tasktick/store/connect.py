@@ -39,6 +39,7 @@ RawConnection = sqlite3.Connection
 POSTGRES_MISSING = "store.url names a PostgreSQL, and its driver is not installed: pip install 'tasktick[postgres]'."
 
 # Result codes of SQLite, without their extension.
+_NO_DATABASE = 26
 _FULL = 13
 _CORRUPT = frozenset({11, 26})
 # The statement, or what it was given, is at fault; the store is as sound as before: a plain error, too big,
@@ -102,6 +103,11 @@ def is_full(error: BaseException) -> bool:
 def is_corrupt(error: BaseException) -> bool:
     """Whether this says that the file is not what it should be."""
     return _code(error) in _CORRUPT
+
+
+def is_no_database(error: BaseException) -> bool:
+    """Whether this says that the file is something else, from its first bytes on."""
+    return _code(error) == _NO_DATABASE
 
 
 def is_of_the_row(error: BaseException) -> bool:

@@ -267,7 +267,9 @@ def advice_on(error: OSError) -> str:
             return ""
 
 
-def lock_file(path: Path) -> IO[str]:
+def lock_file(
+    path: Path, advice_if_held: str = "Stop that one first, or choose another folder with --data."
+) -> IO[str]:
     """Take the lock that one process has at a time, or say who has it."""
     try:
         path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -282,8 +284,8 @@ def lock_file(path: Path) -> IO[str]:
         holder = file.read().strip() or "unknown"
         file.close()
         raise StoreLocked(
-            f"The store {path} is in use by another TaskTick (process {holder}). "
-            "Stop that one first, or choose another folder with --data."
+            f"The store {path} is in use by another TaskTick (process {holder}). {advice_if_held}",
+            holder=f"process {holder}",
         ) from error
     except OSError as error:
         file.close()

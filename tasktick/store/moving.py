@@ -94,10 +94,15 @@ class Mover:
 
     async def move(self, *, online: bool = False, replace: bool = False) -> Moved:
         """Move, or go on with a move that was cut off."""
+        self._require_two_places()
         if online:
             await self._source.look()
         else:
-            await self._held(self._source)
+            try:
+                await self._held(self._source)
+            except StoreLocked as error:
+                text = f"{error} Or add --online: then it is copied while it is served."
+                raise StoreLocked(text, holder=error.holder) from error
         await self._held(self._target)
         there = await self._prepare(replace=replace)
         if there is None:
@@ -124,6 +129,7 @@ class Mover:
         if found.moved_to is None:
             raise StoreError(f"The store {self._source.shown} has not moved: there is nothing to give up.")
         if has_target:
+            self._require_two_places()
             await self._target.look()
             target = await self._target.whereabouts()
             if found.moved_to_id != target.store_id:
@@ -137,6 +143,10 @@ class Mover:
             await self._held(self._target)
             await self._target.go_on(found.store_id, self._tools.run)
         await self._source.come_back()
+
+    def _require_two_places(self) -> None:
+        if self._source.shown == self._target.shown:
+            raise StoreError(f"--from and --to are the same place, {self._source.shown}. Name another with --to.")
 
     async def _held(self, end: End) -> None:
         """Have it to ourselves; a node that was killed may seem to live for a while."""
@@ -162,7 +172,11 @@ class Mover:
                 f"{self._source.shown} is itself being filled from {source.filled_from}. End that move first."
             )
         if source.moved_to is not None and source.moved_to_id != target.store_id:
-            raise StoreMoved(f"{self._source.shown} has moved to {source.moved_to}. Move it from there.")
+            left = f" What {self._target.shown} holds is of a move that was given up for that one: remove it."
+            is_left = target.filled_from_id == source.store_id
+            raise StoreMoved(
+                f"{self._source.shown} has moved to {source.moved_to}. Move it from there.{left if is_left else ''}"
+            )
         await self._require_same_columns()
         if target.filled_from_id == source.store_id:
             await self._target.go_on(source.store_id, self._tools.run)
@@ -217,7 +231,7 @@ class Mover:
                 await self._source.hold()
                 return
             except StoreLocked as error:
-                note = f"Stop the daemon now; the move goes on by itself. {error}"
+                note = f"Stop the daemon now ({error.holder}); the move goes on by itself."
                 self._tools.tell(Progress("wait", note=note))
             await clock.sleep_ms(LOOK_EVERY_MS)
             if follow and clock.monotonic_ms() - followed_ms >= FOLLOW_EVERY_MS:

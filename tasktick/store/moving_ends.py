@@ -13,6 +13,7 @@ from tasktick.store.whereabouts import Whereabouts
 # What is read, compared and written at once: the memory of a move is a few times this.
 ROWS_MAX = 5_000
 BYTES_MAX = 8_000_000
+FOREIGN_TOLD_MAX = 3
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -101,6 +102,17 @@ def carried(table: Table, there: Mapping[str, str]) -> tuple[str, ...]:
     left_out = {*table.added, *((PARTITION,) if table.by_id else ())}
     names = set(table.only or there) - left_out
     return (*table.keys, *sorted(names - set(table.keys)))
+
+
+def require_unused(foreign: Sequence[str], shown: str, *, may_make: bool) -> None:
+    """Raise unless a store may be made where there is none."""
+    if not may_make:
+        raise StoreError(f"There is no TaskTick store at {shown}.")
+    if foreign:
+        raise StoreError(
+            f"{shown} is not empty: it holds {', '.join(foreign[:FOREIGN_TOLD_MAX])}, which is none of ours. Name "
+            "an empty database, an empty schema (search_path=NAME in the URL) or a file that is not there."
+        )
 
 
 def require_current(ours: Sequence[Migration], theirs: Sequence[Applied], shown: str) -> None:

@@ -7,9 +7,9 @@ from typing import IO, Any, TypeVar
 
 from tasktick.errors import StoreError
 from tasktick.store import leases, migrate, whereabouts
-from tasktick.store.connect import DatabaseError, RawConnection, raw_connection
+from tasktick.store.connect import DatabaseError, RawConnection, is_no_database, raw_connection
 from tasktick.store.database import URL_START, cannot_open, lock_file, make_private, require_file
-from tasktick.store.moving_ends import BYTES_MAX, ROWS_MAX, Change, Chunk, carried, require_current
+from tasktick.store.moving_ends import BYTES_MAX, ROWS_MAX, Change, Chunk, carried, require_current, require_unused
 from tasktick.store.moving_tables import TABLES, Row, Statements, Table, lowest, sqlite_statements
 from tasktick.store.protocol import Transaction
 from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS, known, read_with, step, write_with
@@ -41,24 +41,37 @@ class SqliteEnd:
     def shown(self) -> str:
         return f"{URL_START}{self._path}"
 
+    def _require_place(self) -> None:
+        """Raise unless this is a SQLite file, or one may be made there; nothing is made yet."""
+        if not self._may_make or self._path.exists():
+            require_file(self._path)
+        elif not self._path.parent.is_dir():
+            raise StoreError(f"There is no folder {self._path.parent}. Make it first, or name another place with --to.")
+
     async def look(self) -> None:
-        require_file(self._path)
+        self._require_place()
         self._raw = self._tried(lambda: raw_connection(self._path, READER_PRAGMAS, read_only=True))
         require_current(migrate.available(), self._tried(lambda: migrate.applied(self._connection)), self.shown)
 
     async def hold(self) -> None:
         if self._lock is not None:
             return
-        if not self._may_make:
-            require_file(self._path)
-        self._lock = lock_file(self._path)
+        self._require_place()
+        self._lock = lock_file(self._path, "Stop that one first.")
         self._forget_connection()
         self._raw = self._tried(self._opened)
 
     def _opened(self) -> RawConnection:
         make_private(self._path)
         raw = raw_connection(self._path, FILLING_PRAGMAS)
-        migrate.migrate(raw)
+        try:
+            if not migrate.applied(raw):
+                names = raw.execute("SELECT name FROM sqlite_master WHERE name != 'schema_history'").fetchall()
+                require_unused([name for (name,) in names], self.shown, may_make=self._may_make)
+            migrate.migrate(raw)
+        except BaseException:
+            raw.close()
+            raise
         return raw
 
     @property
@@ -70,6 +83,10 @@ class SqliteEnd:
         try:
             return work()
         except (DatabaseError, OSError) as error:
+            if is_no_database(error):
+                raise StoreError(
+                    f"{self._path} is no SQLite database. Name a store, or with --to a file that is not there."
+                ) from error
             ours = known(error)
             raise (ours if isinstance(ours, StoreError) else cannot_open(self._path, error)) from error
 

@@ -12,7 +12,7 @@ from tasktick.errors import StoreError, StoreLocked
 from tasktick.model.ids import partition_of
 from tasktick.store import migrate, whereabouts
 from tasktick.store.connect import PostgresConnection, fault_of
-from tasktick.store.moving_ends import BYTES_MAX, ROWS_MAX, Change, Chunk, carried, require_current
+from tasktick.store.moving_ends import BYTES_MAX, ROWS_MAX, Change, Chunk, carried, require_current, require_unused
 from tasktick.store.moving_tables import (
     EMPTIED,
     PARTITION,
@@ -47,12 +47,13 @@ PATIENCE_MS = 15_000
 
 
 class PostgresEnd:
-    """A database on a server."""
+    """A database on a server; `may_make` says that a store may be made there."""
 
     patience_ms = PATIENCE_MS
 
-    def __init__(self, address: PostgresAddress) -> None:
+    def __init__(self, address: PostgresAddress, *, may_make: bool) -> None:
         self._address = address
+        self._may_make = may_make
         self._raw: PostgresConnection | None = None
         self._types: dict[str, Mapping[str, str]] = {}
         self._columns: dict[str, Sequence[str]] = {}
@@ -73,6 +74,8 @@ class PostgresEnd:
         await self._require_idle(self._transaction)
 
     async def _bring_up_to_date(self) -> None:
+        if not await applied(self._connection):
+            require_unused(await self._transaction.rows("moving_foreign", str), self.shown, may_make=self._may_make)
         try:
             await bring_up_to_date(self._connection, connect=lambda: connect_patiently(self._address))
         except Exception as error:
@@ -82,7 +85,8 @@ class PostgresEnd:
     async def _require_idle(self, tx: Transaction) -> None:
         living = await tx.rows("moving_living", str)
         if living:
-            raise StoreLocked(f"The store {self.shown} is in use by {', '.join(living)}. Stop that first.")
+            names = ", ".join(living)
+            raise StoreLocked(f"The store {self.shown} is in use by {names}. Stop that first.", holder=names)
 
     async def _connect(self) -> None:
         if self._raw is not None:

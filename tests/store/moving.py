@@ -50,7 +50,7 @@ def end_of(place: Place, *, may_make: bool = True) -> End:
     """A place as one end of a move."""
     if isinstance(place, Path):
         return SqliteEnd(place, may_make=may_make)
-    return PostgresEnd(PostgresAddress(place, "moving tests"))
+    return PostgresEnd(PostgresAddress(place, "moving tests"), may_make=may_make)
 
 
 async def move(

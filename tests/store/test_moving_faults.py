@@ -7,9 +7,11 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from tasktick.errors import StoreError, StoreLocked, StoreMoved, StoreUnavailable
+from tasktick.store.connect import raw_connection
 from tasktick.store.moving import Mover, Tools
 from tasktick.store.moving_ends import End
 from tasktick.store.moving_tables import TABLES
@@ -21,7 +23,8 @@ pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(180)]
 
 async def test_what_is_in_use_is_left_alone(newest_server: str, rich_file: Path, tmp_path: Path) -> None:
     async with served(rich_file, tmp_path):
-        with pytest.raises(StoreLocked, match="is in use by another TaskTick"):
+        said = r"is in use by another TaskTick \(process \d+\)\. Stop that one first\. Or add --online"
+        with pytest.raises(StoreLocked, match=said):
             await move(rich_file, newest_server)
     other = tmp_path / "other.db"
     async with served(other, tmp_path):
@@ -56,6 +59,55 @@ async def test_wrong_places_are_refused(newest_server: str, rich_file: Path, tmp
         await move(newest_server, rich_file)
     assert (await move(newest_server, rich_file, replace=True)).tables == await holds(rich_file)
     assert await may_be_served(rich_file, tmp_path)
+
+
+async def test_a_place_that_is_in_use_by_others_is_left_as_it_is(
+    newest_server: str, rich_file: Path, tmp_path: Path
+) -> None:
+    connection = await asyncpg.connect(newest_server)
+    await connection.execute("CREATE TABLE invoices (id integer)")
+    query = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema()"
+    foreign = tmp_path / "foreign.db"
+    raw = raw_connection(foreign)
+    raw.execute("CREATE TABLE invoices (id integer)")
+    raw.close()
+    text = tmp_path / "notes.txt"
+    text.write_text("hello\n" * 1_000)
+    for place in (newest_server, foreign):
+        with pytest.raises(StoreError, match="is not empty: it holds invoices"):
+            await move(rich_file, place)
+        with pytest.raises(StoreError, match="There is no TaskTick store at"):
+            await move(place, tmp_path / "new.db")
+    for source, target in ((rich_file, text), (text, newest_server)):
+        with pytest.raises(StoreError, match=r"notes\.txt is no SQLite database"):
+            await move(source, target)
+    with pytest.raises(StoreError, match=r"There is no folder .*missing"):
+        await move(rich_file, tmp_path / "missing" / "deep" / "new.db")
+    assert not (tmp_path / "missing").exists()
+    assert await connection.fetchval(query) == 1
+    await connection.execute("DROP TABLE invoices")
+    await connection.close()
+    await move(rich_file, newest_server)
+
+
+async def test_a_place_that_was_given_up_for_another_is_to_be_removed(
+    newest_server: str, rich_file: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(Killed):
+        await move(rich_file, newest_server, at=KillAt(point="copy tasks"))
+    await move(rich_file, tmp_path / "second.db")
+    assert not await may_be_served(newest_server, tmp_path)
+    with pytest.raises(StoreMoved, match=r"has moved to .*second\.db\. .* given up for that one: remove it"):
+        await move(rich_file, newest_server)
+
+
+async def test_one_place_named_twice(newest_server: str, rich_file: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked.db"
+    linked.symlink_to(rich_file)
+    for pair in ((rich_file, linked), (newest_server, newest_server)):
+        for online in (False, True):
+            with pytest.raises(StoreError, match=r"--from and --to are the same place, .*Name another with --to"):
+                await move(*pair, online=online)
 
 
 async def test_a_move_that_was_cut_off_can_be_given_up(newest_server: str, rich_file: Path, tmp_path: Path) -> None:

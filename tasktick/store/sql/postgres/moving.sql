@@ -21,3 +21,14 @@ UPDATE event_head SET
 -- name: moving_columns
 SELECT json_agg(json_build_array(column_name, data_type)) FROM information_schema.columns
 WHERE table_schema = current_schema() AND table_name = :name::text;
+
+-- What others have in the schema: not what an extension has brought, nor the tables in which migrations are noted.
+-- name: moving_foreign
+SELECT json_agg(c.relname ORDER BY c.relname) FROM pg_class AS c
+WHERE c.relnamespace = current_schema()::regnamespace
+    AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+    AND c.relname NOT IN ('schema_history', 'schema_steps')
+    AND NOT EXISTS (
+        SELECT 1 FROM pg_depend AS d
+        WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
+    );
