@@ -45,7 +45,8 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
             _move(found, "back", url, f"sqlite:///{place}/back.db")
             held = asyncio.run(_held(SqliteEnd(place / "back.db", may_make=False)))
             assert rows >= sum(len(part) for _, part in held), "all that is held was moved"
-            found["copy"].append(asyncio.run(_limit(PostgresEnd(PostgresAddress(limit_url, RUN)), held)))
+            limit = PostgresEnd(PostgresAddress(limit_url, RUN), may_make=True)
+            found["copy"].append(asyncio.run(_limit(limit, held)))
             found["insert"].append(asyncio.run(_limit(SqliteEnd(place / "limit.db", may_make=True), held)))
         shutil.rmtree(place)
     there, back, copy, insert = (_rate(name, found) for name in ("there", "back", "copy", "insert"))
