@@ -91,6 +91,7 @@ def test_spans_follow_each_other_and_agree_with_zoneinfo(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # every change of every zone; on a busy machine it takes its time
 def test_no_span_is_cut_near_a_change_and_no_change_is_missed() -> None:
     """What the search for spans rests on: changes are further apart than its steps, and cuts lie in quiet."""
     for name in sorted(zones.names()):
