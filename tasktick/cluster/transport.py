@@ -28,6 +28,9 @@ STATE_BYTES_MAX = 1_048_576
 EXCHANGE_TIMEOUT_MS = 5_000
 # Connections that others may have open to us at once.
 SERVED_MAX = 16
+# Of those so many from one address, and for so long, until it has shown that it has the key.
+STRANGERS_PER_ADDRESS_MAX = 2
+STRANGER_TIMEOUT_MS = 1_000
 BIND_TRIES = 8
 
 _NONCE_BYTES = 16
@@ -177,6 +180,8 @@ class SocketTransport:
         self._listening = listening
         self._server: asyncio.Server | None = None
         self._serving: dict[asyncio.StreamWriter, asyncio.Event] = {}
+        # By host, those who have not yet shown that they have the key.
+        self._strangers: Counter[str] = Counter()
 
     @property
     def address(self) -> Address:
@@ -216,18 +221,18 @@ class SocketTransport:
         return self._door.finish(hello, push, await _read(reader, STATE_BYTES_MAX))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._serving) >= SERVED_MAX:
+        peer = _peer(writer)
+        host = "" if peer is None else peer[0]
+        if len(self._serving) >= SERVED_MAX or self._strangers[host] >= STRANGERS_PER_ADDRESS_MAX:
             self._door.events[Dropped.OVERLOADED] += 1
             writer.transport.abort()
             return
         ended = self._serving[writer] = asyncio.Event()
         done = False
         try:
-            async with asyncio.timeout(EXCHANGE_TIMEOUT_MS / 1_000):
-                hello = self._door.hello()
-                await _write(writer, hello)
-                pull = self._door.pull(hello, await _read(reader, STATE_BYTES_MAX), _peer(writer))
-                if pull is not None:
+            pull = await self._hear(reader, writer, host)
+            if pull is not None:
+                async with asyncio.timeout(EXCHANGE_TIMEOUT_MS / 1_000):
                     await _write(writer, pull)
             done = True
         except _TooLong:
@@ -240,6 +245,19 @@ class SocketTransport:
             await _hang_up(writer)
             del self._serving[writer]
             ended.set()
+
+    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> bytes | None:
+        """Hear who has called, and what it says; the answer to it, None if it is no member of the ring."""
+        self._strangers[host] += 1
+        try:
+            async with asyncio.timeout(STRANGER_TIMEOUT_MS / 1_000):
+                hello = self._door.hello()
+                await _write(writer, hello)
+                return self._door.pull(hello, await _read(reader, STATE_BYTES_MAX), _peer(writer))
+        finally:
+            self._strangers[host] -= 1
+            if not self._strangers[host]:
+                del self._strangers[host]
 
     async def close(self) -> None:
         self._datagrams.close()

@@ -14,6 +14,8 @@ from tasktick.cluster.seal import DATAGRAM_BYTES_MAX, Dropped, Keyring, Opened, 
 from tasktick.cluster.transport import (
     SERVED_MAX,
     STATE_BYTES_MAX,
+    STRANGER_TIMEOUT_MS,
+    STRANGERS_PER_ADDRESS_MAX,
     Door,
     SocketTransport,
     Transport,
@@ -259,7 +261,8 @@ async def test_a_server_that_says_nonsense_is_left() -> None:
 async def test_connections_are_bounded_and_who_is_silent_is_left(
     served: tuple[SocketTransport, Heard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport_module, "EXCHANGE_TIMEOUT_MS", 100)
+    monkeypatch.setattr(transport_module, "STRANGER_TIMEOUT_MS", 100)
+    monkeypatch.setattr(transport_module, "STRANGERS_PER_ADDRESS_MAX", SERVED_MAX)
     transport, heard = served
     streams = [await asyncio.open_connection(*transport.address) for _ in range(SERVED_MAX)]
     for reader, _ in streams:
@@ -272,6 +275,30 @@ async def test_connections_are_bounded_and_who_is_silent_is_left(
             await reader.read()
     assert heard.events == {Dropped.OVERLOADED: 1, Dropped.MALFORMED: SERVED_MAX}
     for _, each in [*streams, (late, writer)]:
+        each.close()
+
+
+async def test_strangers_of_one_address_take_few_places_and_not_for_long(
+    served: tuple[SocketTransport, Heard],
+) -> None:
+    transport, heard = served
+    streams = [await asyncio.open_connection(*transport.address) for _ in range(STRANGERS_PER_ADDRESS_MAX)]
+    for reader, _ in streams:
+        await reader.readexactly(4)
+    third, writer = await asyncio.open_connection(*transport.address)
+    async with asyncio.timeout(5):
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await third.readexactly(1)
+    elsewhere, other = await asyncio.open_connection(*transport.address, local_addr=("127.0.0.2", 0))
+    async with asyncio.timeout(STRANGER_TIMEOUT_MS / 1_000 + 2):  # far less than an exchange may take
+        assert await elsewhere.readexactly(4)
+        for reader, _ in streams:
+            await reader.read()
+    assert heard.events[Dropped.OVERLOADED] == 1
+    again, last = await asyncio.open_connection(*transport.address)
+    async with asyncio.timeout(5):
+        assert await again.readexactly(4)
+    for each in (*(one for _, one in streams), writer, other, last):
         each.close()
 
 
