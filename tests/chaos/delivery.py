@@ -49,6 +49,8 @@ def explained(story: Story) -> Iterator[Violation]:
         if story.calls_on(task_id, "delete"):
             continue
         for before, send in pairwise(sends):
+            if _overtaken(story, before, send):
+                continue
             why_not = _why_not_explained(story, before, send)
             if why_not is not None:
                 detail = f"attempt {send.attempt} of {task_id} after attempt {before.attempt}: {why_not}"
@@ -84,11 +86,12 @@ def apart(story: Story) -> Iterator[Violation]:
 
 
 def _overtaken(story: Story, before: Send, send: Send) -> bool:
-    """Whether the older of two requests was sent first, and only heard last: its sender was dead by then."""
+    """Whether the older of two requests was sent first, and only heard last: its sender was dead, or had hung up."""
     line, newer = story.line_of(send), story.line_of(before)
-    if line is None or newer is None or send.fence >= before.fence:
+    if line is None or newer is None or send.fence >= before.fence or line.picked_at > newer.picked_at:
         return False
-    return story.death(line, line.picked_at, send.at) is not None and line.picked_at <= newer.picked_at
+    hung_up = line.state == "failed" and line.status is None and line.completed_at <= send.at
+    return hung_up or story.death(line, line.picked_at, send.at) is not None
 
 
 def _ended(story: Story, before: Send, send: Send) -> bool:

@@ -21,7 +21,7 @@ PASSES_MAX = {
     "before_ledger_commit": 3,
     "after_ledger_commit": 3,
     "before_lease_commit": 2,
-    "after_lease_commit": 2,
+    "after_lease_commit": 1,
     "after_renewal": 8,
     "in_commit": 60,
 }
