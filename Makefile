@@ -66,6 +66,10 @@ test-postgres: $(INSTALLED) ## Run the tests that need a PostgreSQL, on every ve
 test-alone: $(INSTALLED) ## Run the tests with real processes, kill -9 and hostile receivers, one at a time.
 	@$(PYTEST) -m "$(ALONE)" $(ARGS)
 
+.PHONY: test-chaos
+test-chaos: $(INSTALLED) ## Run a small count of every chaos suite, and every planted bug: longer than CI has time for.
+	@TASKTICK_AT_LENGTH=1 $(PYTEST) tests/chaos/test_suites.py $(ARGS)
+
 .PHONY: test-speed
 test-speed: $(INSTALLED) ## Fail every test over 0.25 s that is not marked slow (on an idle machine).
 	@TASKTICK_SPEED=1 $(PYTEST) -m "not slow and not ($(ALONE)) and not postgres" $(ARGS)

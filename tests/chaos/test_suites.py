@@ -1,6 +1,8 @@
 """Small counts of every suite. The seed is in the assertion: `make chaos` runs it again, and any number of faults."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,15 @@ from tests.postgres import installed
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(180)]
 SEED = 20_260_210
+# CI has twenty minutes for everything: what takes long of the suites is `make test-chaos`.
+at_length = pytest.mark.skipif("TASKTICK_AT_LENGTH" not in os.environ, reason="long: make test-chaos")
+IN_CI = {"kill", "powercut"}
+
+
+def planted(control: controls.Control) -> Any:
+    """A control as a parameter."""
+    name = f"{control.plant}-{control.suite}"
+    return pytest.param(control, id=name, marks=() if control.suite in IN_CI else at_length)
 
 
 def must_hold(verdict: Verdict) -> None:
@@ -45,8 +56,12 @@ async def test_nothing_is_lost_to_a_power_cut(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("plan", "count"),
-    [(RING, 2), (ZOMBIE, 2), (POSTGRES, 3), (ROLLING, 1)],
-    ids=lambda value: getattr(value, "name", ""),
+    [
+        pytest.param(RING, 2, id="ring"),
+        pytest.param(ZOMBIE, 2, id="zombie"),
+        pytest.param(POSTGRES, 3, id="postgres", marks=at_length),
+        pytest.param(ROLLING, 1, id="rolling", marks=at_length),
+    ],
 )
 async def test_nothing_is_lost_in_a_ring(plan: Plan, count: int, tmp_path: Path) -> None:
     if not installed():
@@ -54,6 +69,7 @@ async def test_nothing_is_lost_in_a_ring(plan: Plan, count: int, tmp_path: Path)
     must_hold(await RingRun(plan, count, SEED, tmp_path).run())
 
 
+@at_length
 async def test_a_network_that_is_cut_loses_nothing(tmp_path: Path) -> None:
     reason = partition.trouble()
     if reason is not None:
@@ -70,6 +86,7 @@ async def test_nodes_without_udp_go_on_by_leases_and_polling(tmp_path: Path) -> 
     assert verdict.counters["found_by_polling"]
 
 
+@at_length
 async def test_a_synchronous_pair_loses_nothing_and_what_an_asynchronous_one_loses_is_found(tmp_path: Path) -> None:
     reason = failover.trouble()
     if reason is not None:
@@ -79,7 +96,7 @@ async def test_a_synchronous_pair_loses_nothing_and_what_an_asynchronous_one_los
     assert runs.lost
 
 
-@pytest.mark.parametrize("control", controls.CONTROLS, ids=lambda control: f"{control.plant}-{control.suite}")
+@pytest.mark.parametrize("control", map(planted, controls.CONTROLS))
 async def test_a_planted_bug_is_caught(control: controls.Control, tmp_path: Path) -> None:
     verdict = await controls.run(SEED, tmp_path, controls=(control,))
     assert not verdict.violations, "\n".join([f"seed {SEED}", *verdict.lines()])
