@@ -96,7 +96,7 @@ async def test_a_synchronous_pair_loses_nothing_and_what_an_asynchronous_one_los
     assert runs.lost
 
 
-@pytest.mark.parametrize("control", map(planted, controls.CONTROLS))
+@pytest.mark.parametrize("control", [planted(one) for one in controls.CONTROLS])
 async def test_a_planted_bug_is_caught(control: controls.Control, tmp_path: Path) -> None:
     verdict = await controls.run(SEED, tmp_path, controls=(control,))
     assert not verdict.violations, "\n".join([f"seed {SEED}", *verdict.lines()])
