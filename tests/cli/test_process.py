@@ -96,7 +96,7 @@ def test_a_dead_letter_is_replayed_and_archived(program: Program, receiver: ApiS
 
 def test_a_refusal_names_the_field(program: Program) -> None:
     refused = program.run("ctl", "task", "add", "http://x/", "--in", "soon", code=1)
-    assert "/delay: " in refused.stderr
+    assert "/delay (--in): " in refused.stderr
     assert "Request " in refused.stderr
 
 
