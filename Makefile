@@ -70,6 +70,10 @@ test-alone: $(INSTALLED) ## Run the tests with real processes, kill -9 and hosti
 test-chaos: $(INSTALLED) ## Run a small count of every chaos suite, and every planted bug: longer than CI has time for.
 	@TASKTICK_AT_LENGTH=1 $(PYTEST) tests/chaos/test_suites.py $(ARGS)
 
+.PHONY: test-history
+test-history: $(INSTALLED) ## Run the store's suite with everything that has finished in history at once.
+	@TASKTICK_AT_LENGTH=1 $(PYTEST) $(TOGETHER) -m "postgres and not ($(ALONE))" -k history tests/store $(ARGS)
+
 .PHONY: test-speed
 test-speed: $(INSTALLED) ## Fail every test over 0.25 s that is not marked slow (on an idle machine).
 	@TASKTICK_SPEED=1 $(PYTEST) -m "not slow and not ($(ALONE)) and not postgres" $(ARGS)

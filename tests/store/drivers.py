@@ -132,7 +132,8 @@ DRIVERS: dict[str, Driver] = {"sqlite": sqlite} | {
 MOVING: dict[str, Driver] = {
     f"history-{version}": partial(moving, version) for version in sorted(postgres.installed())[-1:]
 }
-DRIVERS |= MOVING
+if os.environ.get("TASKTICK_AT_LENGTH"):  # the whole suite once more, longer than CI has time for
+    DRIVERS |= MOVING
 
 
 @asynccontextmanager

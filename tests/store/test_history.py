@@ -1,7 +1,7 @@
 """History on a PostgreSQL: what has finished moves, comes back when it is wanted, and goes by the day.
 
-That it is found wherever it is, is the whole suite's matter (the driver `history-…`); here it moves in the middle of
-things.
+That it is found wherever it is, is the whole suite's matter (the driver `history-…`, `make test-history`); here it
+moves in the middle of things.
 """
 
 import asyncio
