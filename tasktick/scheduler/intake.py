@@ -47,8 +47,11 @@ class Intake:
     def due(self, rows: Sequence[Due]) -> None:
         """These tasks wait, until these times; those of other nodes' partitions are for them to hear of."""
         if self._owns is not None:
-            theirs = [row for row in rows if not self._owns(row.id)]
-            rows = [row for row in rows if self._owns(row.id)]
+            mine: list[Due] = []
+            theirs: list[Due] = []
+            for row in rows:
+                (mine if self._owns(row.id) else theirs).append(row)
+            rows = mine
             self._nudge(theirs)
         if rows and self._horizon.add(rows, self._clock.now_ms()):
             self._wake_ticker()

@@ -17,8 +17,6 @@ from tests.chaos.verdict import Violation
 # How much sooner than its timeout an answer may come and still be too late for the sender, on a busy machine.
 TIMEOUT_SLACK_MS = 150
 TIMESTAMP_FRESH_MS = 5_000
-# What a node knows of the database's time is behind by as much as an answer was on its way; delays begin there.
-DATABASE_SLACK_MS = 20
 
 
 def once_for_each_claim(story: Story) -> Iterator[Violation]:
@@ -139,9 +137,8 @@ def _is_new_series(story: Story, before: Send, send: Send) -> bool:
 def never_early(story: Story) -> Iterator[Violation]:
     """Nothing arrives before its time: not before it was asked for, nor before its backoff has passed."""
     asked: dict[str, int] = {}
-    slack_ms = 0 if story.ring is None else DATABASE_SLACK_MS
     for mark, calls in story.creates.items():
-        asked[mark] = min(call.invoked.at for call in calls) + story.wanted[mark].delay_ms - slack_ms
+        asked[mark] = min(call.invoked.at for call in calls) + story.wanted[mark].delay_ms
     for task_id, sends in story.sends.items():
         row, wanted = story.rows.get(task_id), story.wanted_of(task_id)
         for send in sends:

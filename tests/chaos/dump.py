@@ -73,7 +73,7 @@ def by_sql(connection: sqlite3.Connection) -> SqlDump:
     troubles += [f"a wrong event: {one}" for one in told.troubles(connection)]
     return SqlDump(
         at=now_ms(),
-        tasks=[_task(row) for row in connection.execute(TASKS)],
+        tasks=[task_line(row) for row in connection.execute(TASKS)],
         attempts=[AttemptLine(wire(row[0]), *row[1:]) for row in connection.execute(ATTEMPTS)],
         dead_letters=[
             DeadLetterLine(wire(row[0]), row[1], row[2])
@@ -88,7 +88,8 @@ def wire(internal: str) -> str:
     return f"tsk_{internal}"
 
 
-def _task(row: Any) -> TaskLine:
+def task_line(row: Any, schedule_id: str | None = None) -> TaskLine:
+    """A row of the query, whichever store gave it."""
     task_id, mark, state, attempt, max_attempts, series, fence, run_at, wake_at, lease_until, reason, payload = row
     return TaskLine(
         id=wire(task_id),
@@ -103,6 +104,7 @@ def _task(row: Any) -> TaskLine:
         lease_until=lease_until,
         reason=reason,
         body=None if payload is None else body_of(msgspec.json.decode(payload)["target"]),
+        schedule_id=schedule_id,
     )
 
 

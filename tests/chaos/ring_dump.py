@@ -4,11 +4,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from tests.chaos import told
-from tests.chaos.dump import STATES, body_of, wire
-from tests.chaos.history import AttemptLine, Books, DeadLetterLine, SqlDump, TaskLine, now_ms
+from tests.chaos.dump import STATES, task_line, wire
+from tests.chaos.history import AttemptLine, Books, DeadLetterLine, SqlDump, now_ms
 from tests.chaos.ledger_dump import book_of, entry_of, fire_of
 from tests.chaos.ledger_story import Edition, Entry, Fire
 
@@ -74,7 +72,7 @@ async def tables(raw: Any) -> SqlDump:
         troubles += [f"a wrong event: {one}" for one in told.differences(await raw.fetch(EVENTS), there)]
         return SqlDump(
             at=now_ms(),
-            tasks=[_task(row) for row in rows],
+            tasks=[task_line(row[:-1], row[-1]) for row in rows],
             attempts=[AttemptLine(wire(row[0]), *row[1:]) for row in await raw.fetch(ATTEMPTS)],
             dead_letters=[
                 DeadLetterLine(wire(row[0]), row[1], row[2])
@@ -86,25 +84,6 @@ async def tables(raw: Any) -> SqlDump:
             },
             integrity=troubles,
         )
-
-
-def _task(row: Any) -> TaskLine:
-    task_id, mark, state, attempt, max_attempts, series, fence, run_at, wake_at, lease_until, reason, payload, of = row
-    return TaskLine(
-        id=wire(task_id),
-        mark=mark,
-        state=STATES[state],
-        attempt=attempt,
-        max_attempts=max_attempts,
-        series=series,
-        fence=fence,
-        run_at=run_at,
-        wake_at=wake_at,
-        lease_until=lease_until,
-        reason=reason,
-        body=None if payload is None else body_of(msgspec.json.decode(payload)["target"]),
-        schedule_id=of,
-    )
 
 
 async def books(raw: Any, editions: Mapping[str, list[Edition]]) -> Books:

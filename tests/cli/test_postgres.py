@@ -34,12 +34,6 @@ STOP_S = 30
 KILL_BACKENDS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'tasktick%'"
 
 
-@pytest.fixture(params=sorted(postgres.installed()))
-def server(request: pytest.FixtureRequest) -> Iterator[postgres.Cluster]:
-    with postgres.own_cluster(request.param) as server:
-        yield server
-
-
 @pytest.fixture
 def receiver() -> Iterator[ApiStub]:
     with api_stub() as running:

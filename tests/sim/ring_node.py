@@ -22,6 +22,7 @@ from tasktick.store import leases
 from tasktick.store.postgres_database import PostgresDatabase
 from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink
 from tasktick.store.protocol import Lane, Operation, Transaction
+from tests.sim.deadlines import Deadlines
 from tests.sim.loop import PROCESS, SimLoop
 from tests.sim.server import Wire
 from tests.sim.watch import Watch
@@ -97,27 +98,15 @@ class RingDatabase(PostgresDatabase):
         return await super().write(noted, lane)
 
 
-class RingSender:
+class RingSender(Deadlines):
     """Sends to the receivers of the ring, and tells who watches when each request leaves and is over."""
 
     def __init__(self, clock: NodeClock, receivers: Receivers, watch: Watch) -> None:
+        super().__init__()
         self._clock = clock
         self._receivers = receivers
         self._watch = watch
         self.process = ""
-        self._deadlines: dict[asyncio.Task[object], float] = {}
-        self._expired: set[asyncio.Task[object]] = set()
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._deadlines)
-
-    def sweep(self, monotonic_ms: float) -> int:
-        for task, deadline_ms in list(self._deadlines.items()):
-            if deadline_ms <= monotonic_ms and task not in self._expired:
-                self._expired.add(task)
-                task.cancel()
-        return len(self._expired)
 
     async def send(self, request: Request) -> Outcome:
         started_ms = self._clock.monotonic_ms()

@@ -29,6 +29,7 @@ from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.database import Links, SqliteDatabase
 from tasktick.store.migrate import migrate
 from tasktick.store.tasks import CREATE, Create
+from tests.sim.deadlines import Deadlines
 from tests.sim.loop import SimLoop
 from tests.sim.world import PRAGMAS, Life, NoSecrets, SimClock, outcome_of, quick_folder, unsealed
 
@@ -92,26 +93,14 @@ class Told(msgspec.Struct, frozen=True):
 Script = Callable[[str, int], Told]
 
 
-class StageSender:
+class StageSender(Deadlines):
     """Answers each attempt as the test says."""
 
     def __init__(self, clock: SimClock) -> None:
+        super().__init__()
         self._clock = clock
         self.script: Script = lambda task_id, attempt: Told()
         self.sent: list[Sent] = []
-        self._deadlines: dict[asyncio.Task[object], float] = {}
-        self._expired: set[asyncio.Task[object]] = set()
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._deadlines)
-
-    def sweep(self, monotonic_ms: float) -> int:
-        for task, deadline_ms in list(self._deadlines.items()):
-            if deadline_ms <= monotonic_ms and task not in self._expired:
-                self._expired.add(task)
-                task.cancel()
-        return len(self._expired)
 
     async def send(self, request: Request) -> Outcome:
         started_ms = self._clock.monotonic_ms()

@@ -13,6 +13,7 @@ from tasktick.dispatch.outcome import Outcome, Request
 from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.database import Links, SqliteDatabase
 from tasktick.store.migrate import migrate
+from tests.sim.deadlines import Deadlines
 
 T = TypeVar("T")
 
@@ -142,27 +143,15 @@ class Receivers:
         return quick, 200, None
 
 
-class SimSender:
+class SimSender(Deadlines):
     """Sends to the receivers of this world. A request that has left arrives, whatever becomes of its sender."""
 
     def __init__(self, receivers: Receivers, clock: SimClock, life: Life, number: int) -> None:
+        super().__init__()
         self._receivers = receivers
         self._clock = clock
         self._life = life
         self._number = number
-        self._deadlines: dict[asyncio.Task[object], float] = {}
-        self._expired: set[asyncio.Task[object]] = set()
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._deadlines)
-
-    def sweep(self, monotonic_ms: float) -> int:
-        for task, deadline_ms in list(self._deadlines.items()):
-            if deadline_ms <= monotonic_ms and task not in self._expired:
-                self._expired.add(task)
-                task.cancel()
-        return len(self._expired)
 
     async def send(self, request: Request) -> Outcome:
         started_ms = self._clock.monotonic_ms()

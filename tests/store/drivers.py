@@ -27,6 +27,8 @@ from tests import pooler, postgres
 
 T = TypeVar("T")
 EVER = 2**62
+CLOCK_OF_THE_SERVER = postgres_driver.CLOCK
+_ask_for_time: set[object] = set()
 Driver = Callable[[Path], AbstractAsyncContextManager[Database]]
 
 
@@ -52,13 +54,16 @@ async def sqlite(folder: Path) -> AsyncIterator[SqliteDatabase]:
 
 @contextmanager
 def clock_of_the_caller() -> Iterator[None]:
-    """Statements go by the time that they are given, as they do on SQLite."""
-    real = postgres_driver.CLOCK
+    """Statements go by the time that they are given, as they do on SQLite, until the last who asked has left."""
+    asking = object()
+    _ask_for_time.add(asking)
     postgres_driver.CLOCK = ":now"
     try:
         yield
     finally:
-        postgres_driver.CLOCK = real
+        _ask_for_time.discard(asking)
+        if not _ask_for_time:
+            postgres_driver.CLOCK = CLOCK_OF_THE_SERVER
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from tasktick.errors import ConfigError, Refused, StoreError, StoreLocked
 from tasktick.model import change
 from tasktick.model.task import NewTask
 from tasktick.store import leases, postgres_database, tenants
+from tasktick.store import postgres as postgres_driver
 from tasktick.store.leases import Start
 from tasktick.store.names import StoredAnswer
 from tasktick.store.postgres_check import check
@@ -21,7 +22,7 @@ from tasktick.store.postgres_links import PostgresAddress, shown
 from tasktick.store.protocol import Batch, Lane
 from tasktick.store.tasks import Create, create_many
 from tests import postgres
-from tests.store.drivers import opened
+from tests.store.drivers import CLOCK_OF_THE_SERVER, opened
 from tests.store.world import TENANT, World
 
 pytestmark = [
@@ -78,6 +79,7 @@ async def test_stores_that_are_opened_at_once_migrate_once(url: str, tmp_path: P
         opening = (opened(PostgresAddress(url, "tests"), tmp_path / name) for name in "abc")
         await asyncio.gather(*(stack.enter_async_context(one) for one in opening))
     assert (await check(PostgresAddress(url, "tests"))).ok
+    assert postgres_driver.CLOCK == CLOCK_OF_THE_SERVER  # whichever closed last
 
 
 def test_a_copied_folder_proves_nothing_of_the_one_that_it_was_copied_from(tmp_path: Path) -> None:

@@ -187,6 +187,11 @@ def an_old_fence_that_nothing_held(scene: RingScene) -> None:
     scene.ghost(held=False)
 
 
+@shows("fence_back")
+def an_old_fence_of_one_who_had_not_given_up(scene: RingScene) -> None:
+    scene.overtake(given_up=495)
+
+
 @shows("sent_twice")
 def a_ghost_that_comes_twice(scene: RingScene) -> None:
     task = scene.ghost()

@@ -120,6 +120,16 @@ class RingScene(Scene):
         self.take(5_300, FIRST)
         return task
 
+    def overtake(self, *, given_up: int = 410) -> str:
+        """The receiver stands still: a request is heard after its repetition, which was sent when it was given up."""
+        task = self.create()
+        self.hit(task, 470, attempt=2, fence=2)
+        self.hit(task, 490, attempt=1, fence=1)
+        self.line(task, 1, "failed", given_up, picked_at=START, status=None)
+        self.line(task, 2, "succeeded", 481, picked_at=START + 460)
+        self.row(task, attempt=2)
+        return task
+
     def records(self) -> list[Record]:
         """The history, with its end."""
         holders = self.last_holders

@@ -66,6 +66,12 @@ def test_a_ghost() -> None:
     accepts(scene, ghosts=1)
 
 
+def test_a_request_that_was_given_up_is_heard_after_its_repetition() -> None:
+    scene = RingScene()
+    scene.overtake()
+    accepts(scene, hits=2)
+
+
 def test_what_nodes_count_and_say() -> None:
     scene = RingScene()
     scene.add(Seen(START, 1, {"stale_write": 3, "unclaimed": 2}))
