@@ -3,11 +3,15 @@
 The truth is in the store. A commit wakes the feed, which reads on from where it was and gives each tenant's events
 to those who follow that tenant; without a hint it looks again each second. A follower that is behind, because it
 comes with an old id or takes too slowly, reads the store by itself, at its own pace, until it has caught up. While
-nobody follows, nothing is read.
+nobody follows, nothing is read, nor is anything done so that it could be.
+
+Before it reads, it lets the store number what has no number yet. Where that cannot be done, because another node is at
+it or the disk is full, it hands out what has one: the rest comes later, and in its order.
 """
 
 import asyncio
 from collections import Counter, defaultdict, deque
+from typing import Protocol
 
 import msgspec
 
@@ -30,6 +34,14 @@ WAITING_MAX = 2_000
 RETRY_AFTER_MS = 10_000
 
 
+class Store(Reader, Protocol):
+    """What the feed reads."""
+
+    async def number_events(self) -> bool:
+        """Number what has been told by now; whether there is more to number."""
+        ...
+
+
 async def _from(tx: Transaction, sequence: int) -> tuple[Edges, list[EventRow]]:
     return await events.edges(tx), await events.page(tx, sequence)
 
@@ -39,11 +51,11 @@ class EventFeed:
 
     name = "event_feed"
 
-    def __init__(self, clock: Clock, reader: Reader, limits: ServerConfig) -> None:
+    def __init__(self, clock: Clock, store: Store, limits: ServerConfig) -> None:
         self.wake = asyncio.Event()
         self.clock = clock
         self.ended = False
-        self._reader = reader
+        self._store = store
         self._max = max(1, min(limits.event_streams_max, limits.connections_max // 2))
         self._per_tenant_max = limits.event_streams_per_tenant_max
         self._open: Counter[str] = Counter()
@@ -52,6 +64,7 @@ class EventFeed:
         self.head = 0
         self._hinted = False
         self._at_rest = False
+        self._numbers = True
 
     def __len__(self) -> int:
         return self._open.total()
@@ -67,6 +80,9 @@ class EventFeed:
         self._hinted = self._at_rest = False
         if not self._live:
             return POLL_MS
+        more = await self._number()
+        if not self._live:
+            return POLL_MS
         try:
             edges, rows = await self.read(self.head)
         except (StoreError, msgspec.MsgspecError) as error:
@@ -78,7 +94,7 @@ class EventFeed:
             return POLL_MS
         for row in rows:
             self._hand_out(row)
-        if rows or self._hinted:
+        if rows or more or self._hinted:
             return PACE_MS
         self._at_rest = True
         return POLL_MS
@@ -90,9 +106,21 @@ class EventFeed:
             for follower in list(self._live[tenant]):
                 follower.hand(row.sequence, told)
 
+    async def _number(self) -> bool:
+        """Let what has been told have its numbers; whether there is more of it. What fails is said once."""
+        try:
+            more = await self._store.number_events()
+        except StoreError as error:
+            if self._numbers:
+                log.warning("events_late", error=str(error))
+            self._numbers = False
+            return False
+        self._numbers = True
+        return more
+
     async def read(self, sequence: int) -> tuple[Edges, list[EventRow]]:
         """What is kept, and some of it from this batch on."""
-        return await self._reader.read(lambda tx: _from(tx, sequence))
+        return await self._store.read(lambda tx: _from(tx, sequence))
 
     async def follow(self, tenant: str, after: Position | None) -> "Follower":
         """Begin to follow a tenant behind this place, else from now; or the refusal. It is closed by its caller."""
@@ -105,7 +133,9 @@ class EventFeed:
             raise Refused("rate_limited", detail, retry_after_ms=RETRY_AFTER_MS)
         self._open[tenant] += 1
         try:
-            edges = await self._reader.read(events.edges)
+            if after is None:  # what has happened before is not told
+                await self._number()
+            edges = await self._store.read(events.edges)
         except BaseException:
             self.leave(tenant)
             raise

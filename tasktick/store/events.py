@@ -2,6 +2,21 @@
 
 A row is written in the transaction of what it tells of. On SQLite one connection writes, so rows become readable in
 the order of their sequence: whoever has read up to one has seen all before it.
+
+On PostgreSQL many write at once. To number rows in the order of commits, each would have to wait for the commit of the
+one before; so they are written to an inbox, where nobody waits, and numbered afterwards, by one at a time (`number`).
+Who numbers takes all that is committed, and leaves what is not for the next: so nothing is passed over, however long
+a transaction takes, nor does anything wait for one that is still under way, whosever it is. Inside of one take the
+order is that in which rows were drawn, just before their commits. So of two changes of one task, or where one began
+when the other was known to be done, the later comes later, in one take or in two: it was drawn later, and cannot be
+committed alone. Two that were committing at the same moment, and had nothing to do with one another, are told in either
+order. Neither the ids of transactions nor a bound below the oldest that runs would do: one that began earlier may have
+waited for a row of a later one, which a third that still runs would hold back behind it.
+
+Numbers are given by who wants to read: a node to whose streams somebody listens, when something was committed and else
+each second. The upkeep gives them too, each minute and before it purges, so that the inbox stays small where nobody
+listens; a node without listeners does nothing for it. It is a short transaction: one row is locked, and who finds it
+locked goes on with what is numbered already.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +29,13 @@ from tasktick.store.protocol import Transaction, only
 # A page of rows: what is read and sent before anybody looks at the rest.
 PAGE_ROWS_MAX = 200
 PAGE_CHARS_MAX = 65_536
+# What is given its number in one transaction: batches, and their size on the disk.
+NUMBERED_ROWS_MAX = 1_000
+NUMBERED_BYTES_MAX = 8_388_608
 # Events that are removed at once; a row may have hundreds of them.
 PURGED_AT_ONCE = 5_000
 UNBORN = 0
+_EVER = 2**62
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -56,11 +75,43 @@ class Edges(msgspec.Struct, frozen=True, array_like=True):
     newest: int
 
 
+class Turn(msgspec.Struct, frozen=True, array_like=True):
+    """Whether there are rows without a number, and, if they are ours to number, the newest of them."""
+
+    newest: int | None
+    waiting: bool
+
+
+class Numbered(msgspec.Struct, frozen=True):
+    """What a look at the inbox came to."""
+
+    ours: bool
+    """Something was numbered by it."""
+    more: bool
+    """There is more to number: because there was too much for once, or because another is at it."""
+
+
 async def record(tx: Transaction, items: Mapping[str, Sequence[Any]], at: int) -> None:
     """Tell what this transaction has done, by tenant; `items` are written as `Item` reads them."""
     count = sum(map(len, items.values()))
     if count:
         await tx.run("events_add", at=at, events=count, items=items)
+
+
+async def number(tx: Transaction, *, fresh: bool = False) -> Numbered:
+    """Number some of what has no number yet, unless another is at it.
+
+    `fresh` says that this transaction has done nothing before. Then it looks only where there may be something, and
+    not at what has gone through: that is quick even where somebody's old snapshot keeps all of that from being
+    cleared away. Without it everything is looked at.
+    """
+    beyond = _EVER if fresh else 0
+    (turn,) = await tx.rows("events_turn", Turn, beyond=beyond)
+    if turn.newest is None:
+        return Numbered(ours=False, more=turn.waiting)
+    bounds = {"rows_max": NUMBERED_ROWS_MAX, "bytes_max": NUMBERED_BYTES_MAX}
+    newest = turn.newest if fresh else 0
+    return Numbered(True, *await tx.rows("events_number", bool, beyond=beyond, newest=newest, **bounds))
 
 
 async def edges(tx: Transaction) -> Edges:
@@ -74,10 +125,12 @@ async def page(tx: Transaction, sequence: int) -> list[EventRow]:
 
 
 async def purge(tx: Transaction, before: int, events_max: int, rows_max: int) -> bool:
-    """Remove some that are old, or of which there are too many; whether there are more of them."""
+    """Number what has no number, then remove some that are old, or of which there are too many; whether there is more
+    to do."""
+    numbered = await number(tx)
     asked = {"before": before, "events_max": events_max, "rows_max": rows_max, "events_at_once": PURGED_AT_ONCE}
     edge = only(await tx.rows("events_old", int, **asked))
     if edge is None:
-        return False
+        return numbered.more
     await tx.run("events_remove", sequence=edge)
-    return bool(await tx.rows("events_old", int, **asked))
+    return bool(await tx.rows("events_old", int, **asked)) or numbered.more

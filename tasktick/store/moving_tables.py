@@ -63,6 +63,7 @@ NOT_CARRIED = {
     "marks": "of connections that are gone",
     "singletons": "what nodes hold that are gone",
     "event_head": "it follows from the last event",
+    "event_inbox": "numbered when the store is left",
     "history": "what has gone is not read",
     "history_days": "made as they are needed",
     "history_counts": "of rows that finish there",
@@ -92,7 +93,7 @@ FINISHED = {
 # What has ended before this is gone, though its rows may still be there.
 _NOT_GONE = "ended_at >= (SELECT gone_before FROM history)"
 # What is emptied of a PostgreSQL beside the tables themselves.
-EMPTIED = ("finished_tasks", "finished_attempts", "history_counts")
+EMPTIED = ("finished_tasks", "finished_attempts", "history_counts", "event_inbox")
 
 
 class Statements(msgspec.Struct, frozen=True):

@@ -30,6 +30,7 @@ from tasktick.store.postgres import (
     PostgresTransaction,
 )
 from tasktick.store.postgres_history import PostgresHistory
+from tasktick.store.postgres_inbox import PostgresInbox
 from tasktick.store.postgres_links import (
     Gate,
     PostgresAddress,
@@ -75,7 +76,9 @@ class PostgresDatabase:
     def __init__(self, gate: Gate, clock: Clock, home: str, ttl_ms: int) -> None:
         self._gate = gate
         self._term = PostgresTerm(gate, ttl_ms // RENEWALS_PER_TTL)
-        self._writer = PostgresWriter(gate, clock, f"{home[:8]}-{secrets.token_hex(4)}", WRITERS)
+        name = f"{home[:8]}-{secrets.token_hex(4)}"
+        self._writer = PostgresWriter(gate, clock, name, WRITERS)
+        self._inbox = PostgresInbox(PostgresLink(gate), f"{name}-events")
         self._near = PostgresReader([PostgresLink(gate) for _ in range(NEAR_READERS)], BEGIN_NEAR)
         self._api = PostgresReader([PostgresLink(gate) for _ in range(API_READERS)], BEGIN_READ)
         self.history = PostgresHistory(self._writer, PostgresLink(gate))
@@ -127,9 +130,14 @@ class PostgresDatabase:
         """Move what has finished into history, and let the days of history go that ended before."""
         return await self.history.step(now, before)
 
+    async def number_events(self) -> bool:
+        """Number what has been told by now."""
+        return await self._inbox.number()
+
     async def close(self) -> None:
         """Write what is queued, then close; the lock goes last."""
         await self._writer.close()
+        await self._inbox.close()
         await self.history.close()
         await self._term.close()
         await self._near.close()

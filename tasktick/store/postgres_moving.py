@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tasktick.errors import StoreError, StoreLocked
 from tasktick.model.ids import partition_of
-from tasktick.store import migrate, whereabouts
+from tasktick.store import events, migrate, whereabouts
 from tasktick.store.connect import PostgresConnection, fault_of
 from tasktick.store.moving_ends import BYTES_MAX, ROWS_MAX, Change, Chunk, carried, require_current, require_unused
 from tasktick.store.moving_tables import (
@@ -248,6 +248,9 @@ class PostgresEnd:
         async def operation(tx: Transaction) -> None:
             await self._say("moving_shut")
             await self._require_idle(tx)
+            await self._say("moving_event_turn")
+            while (await events.number(tx)).more:
+                pass
             await whereabouts.moved(tx, place, store_id, now)
 
         await self._write(operation)

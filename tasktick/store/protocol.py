@@ -84,6 +84,10 @@ class Database(Reader, Writer, Protocol):
         is more of it."""
         ...
 
+    async def number_events(self) -> bool:
+        """Number what has been told by now, where that is not done as it is written; whether there is more to number."""
+        ...
+
     @property
     def term(self) -> Writer:
         """Writes what a node's term depends on: nothing stands before it, and it gives up soon."""

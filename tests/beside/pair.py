@@ -104,6 +104,7 @@ class Pair(RuleBasedStateMachine):
         """Everything that there is, once; and each store is sound by its own rules."""
         if not hasattr(self, "worlds"):
             return
+        self.both(lambda world: world.database.number_events())
         self.read(self._everything)
         assert self.read(events_told.faults) == []
         for name, look in check.contents():

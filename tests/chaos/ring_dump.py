@@ -38,7 +38,13 @@ UNFINISHED = """
     SELECT count(*) FROM tasks AS t LEFT JOIN task_details AS d ON d.id = t.id
     WHERE t.state < 10 AND NOT (d.schedule_id IS NOT NULL AND t.state IN (2, 6) AND t.attempt = 0)
 """
-EVENTS = "SELECT sequence, items FROM events ORDER BY sequence"
+# What nobody has read has no number yet: it comes behind all that has one.
+EVENTS = """
+    SELECT sequence, items FROM events
+    UNION ALL
+    SELECT h.sequence + row_number() OVER (ORDER BY i.number), i.items FROM event_inbox AS i CROSS JOIN event_head AS h
+    ORDER BY 1
+"""
 SCHEDULES = "SELECT hex_of(id), version, hex_of(next_id), fired, skipped, missed FROM schedules ORDER BY id"
 ENTRIES = """
     SELECT hex_of(schedule_id), nominal_at, outcome, reason, hex_of(task_id), schedule_version, decided_at, local_ms,

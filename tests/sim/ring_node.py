@@ -86,6 +86,10 @@ class RingDatabase(PostgresDatabase):
         del now, before
         return False
 
+    async def number_events(self) -> bool:
+        """Nothing: events are numbered as they are written."""
+        return False
+
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         if lane is not Lane.FIRE:
             return await super().write(operation, lane)

@@ -72,6 +72,10 @@ class Wire:
         """As of the store behind it."""
         return await self._database.tidy(now, before)
 
+    async def number_events(self) -> bool:
+        """As of the store behind it."""
+        return await self._database.number_events()
+
     async def _hop(self) -> None:
         await asyncio.sleep(self._random.random() * HOP_S)
         if self.cut:

@@ -193,5 +193,8 @@ class InlineDatabase:
         del now, before
         return False
 
+    async def number_events(self) -> bool:
+        return False
+
     async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
         return await self.write(lambda tx: batch.operation(tx, items))

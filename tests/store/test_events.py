@@ -21,12 +21,19 @@ S = State
 
 async def moves(world: World, tenant: str = TENANT) -> list[tuple[str, int, int]]:
     """What is told of a tenant: id, before, after."""
+    await world.database.number_events()
     found = await world.database.read(told.items)
     return [(item.id, item.before, item.after) for one, item in found if one == tenant]
 
 
 async def rows(store: Database, sequence: int = 0) -> list[EventRow]:
+    await store.number_events()
     return await store.read(lambda tx: events.page(tx, sequence))
+
+
+async def edges(store: Database) -> Edges:
+    await store.number_events()
+    return await store.read(events.edges)
 
 
 async def purge(world: World, before: int = 0, events_max: int = 1_000, rows_max: int = 100) -> bool:
@@ -41,6 +48,7 @@ async def test_a_life_is_told_from_its_birth_to_its_end(world: World) -> None:
     (again,) = await world.claim(claimed.id)
     assert await world.finish(again, 404) is S.DEAD
 
+    await world.database.number_events()
     found = [item for _, item in await world.database.read(told.items)]
     assert [(item.before, item.after, item.attempt) for item in found] == [
         (UNBORN, S.SCHEDULED, 0),
@@ -98,13 +106,13 @@ async def test_what_becomes_of_fires_is_told(world: World) -> None:
 async def test_what_changes_nothing_is_not_told(world: World) -> None:
     claimed = await world.claimed(key="k")
     await world.finish(claimed)
-    before = await world.database.read(events.edges)
+    before = await edges(world.database)
     assert await world.finish(claimed) is None, "stale"
     assert await world.claim(claimed.id) == []
     assert (await world.create_all([Create(world.task(key="k2"))])) == [None]
     (refused,) = await world.create_all([Create(world.task(key="k2"))])
     assert refused is not None
-    assert await world.database.read(events.edges) == Edges(before.oldest, before.newest + 1)
+    assert await edges(world.database) == Edges(before.oldest, before.newest + 1)
 
 
 async def test_a_claim_that_is_asked_for_again_is_told_once(world: World) -> None:
@@ -153,7 +161,7 @@ async def test_a_page_has_a_bound_and_always_a_row(store: Database) -> None:
 
 
 async def test_a_store_that_never_told_anything(store: Database) -> None:
-    assert await store.read(events.edges) == Edges(1, 0)
+    assert await edges(store) == Edges(1, 0)
     assert await rows(store) == []
     assert await store.write(lambda tx: events.purge(tx, 10**15, 1, 10)) is False
 
@@ -164,11 +172,11 @@ async def test_what_is_old_goes_in_batches_from_its_old_end(world: World) -> Non
         world.now += 1_000
     cut = world.now - 4_000
     assert [await purge(world, cut, rows_max=3) for _ in range(3)] == [True, True, False]
-    assert await world.database.read(events.edges) == Edges(8, 10)
+    assert await edges(world.database) == Edges(8, 10)
     assert await purge(world, world.now) is False
-    assert await world.database.read(events.edges) == Edges(10, 10), "the newest stays: the next number follows it"
+    assert await edges(world.database) == Edges(10, 10), "the newest stays: the next number follows it"
     await world.create()
-    assert await world.database.read(events.edges) == Edges(10, 11)
+    assert await edges(world.database) == Edges(10, 11)
 
 
 async def test_a_clock_that_was_set_back_leaves_no_hole(world: World) -> None:
@@ -176,17 +184,17 @@ async def test_a_clock_that_was_set_back_leaves_no_hole(world: World) -> None:
         await world.create()
         world.now += step_ms
     assert await purge(world, world.now - 1_000) is False  # only the fourth is as old as that
-    assert await world.database.read(events.edges) == Edges(5, 5)
+    assert await edges(world.database) == Edges(5, 5)
 
 
 async def test_too_many_go_however_young_they_are(world: World) -> None:
     for size in (4, 4, 1, 4, 4):
         await world.create_all([Create(world.task()) for _ in range(size)])
     assert await purge(world, events_max=9) is False
-    assert await world.database.read(events.edges) == Edges(3, 5)
+    assert await edges(world.database) == Edges(3, 5)
     assert await purge(world, events_max=9) is False
     assert await purge(world, events_max=1) is False
-    assert await world.database.read(events.edges) == Edges(5, 5)
+    assert await edges(world.database) == Edges(5, 5)
 
 
 async def test_a_batch_of_a_purge_has_a_bound_in_events(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,10 +214,12 @@ async def test_a_batch_of_a_purge_has_a_bound_in_events(world: World, monkeypatc
 async def test_a_wrong_telling_would_be_found(store: Database, tell: Any, said: str) -> None:
     world = World(store)
     one = await world.create()
+    await store.number_events()
     assert await store.read(told.faults) == []
     deltas = Deltas()
     tell(deltas, one)
     await store.write(deltas.write)
+    await store.number_events()
     assert said in " ".join(await store.read(told.faults))
 
 

@@ -202,4 +202,5 @@ class World:
         assert min(kept.values(), default=0) >= 0
         live = {name: number for name, number in kept.items() if name[1] != counts.PURGED}
         assert live == await self.rows_by_state()
+        await self.database.number_events()
         assert await self.database.read(told.faults) == []

@@ -44,6 +44,10 @@ class SlowReader:
         await turns(self._random)
         return result
 
+    async def number_events(self) -> bool:
+        await turns(self._random)
+        return False
+
 
 class Recorder:
     """A follower, and the ids that it has taken, at its own pace."""
@@ -179,6 +183,9 @@ class HeldReader:
         self.reads += 1
         await self.may_go.wait()
         return result
+
+    async def number_events(self) -> bool:
+        return False
 
 
 async def _first_lives(world: World, feed: EventFeed) -> Follower:

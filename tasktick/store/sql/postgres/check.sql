@@ -111,9 +111,15 @@ WHERE partition_id >= 0 AND partition_id < :partitions::bigint;
 
 -- name: check_events
 SELECT json_build_array(json_build_array(count(*), min(e.sequence)::text)) FROM (
-    SELECT sequence, upto, lag(upto) OVER (ORDER BY sequence) AS upto_before FROM events
+    SELECT
+        sequence,
+        upto < lag(upto) OVER (ORDER BY sequence) OR sequence > (SELECT sequence FROM event_head) AS is_wrong
+    FROM events
+    UNION ALL
+    -- What has no number yet, where nobody would look for it at once.
+    SELECT number, number <= (SELECT settled FROM event_head) FROM event_inbox
 ) AS e
-WHERE e.upto < e.upto_before OR e.sequence > (SELECT sequence FROM event_head);
+WHERE e.is_wrong;
 
 -- The fire ahead of a schedule, and the one that waits for another, are there.
 -- name: check_ahead

@@ -12,6 +12,10 @@ DROP TRIGGER IF EXISTS shut ON marks;
 SELECT json_agg(name ORDER BY name) FROM nodes
 WHERE dead_at IS NULL AND expires_at > extract(epoch FROM clock_timestamp()) * 1000;
 
+-- What has no number yet is numbered before it is carried: nobody writes any more, and whoever is at it is waited for.
+-- name: moving_event_turn
+SELECT 1 FROM event_head FOR UPDATE;
+
 -- The next event follows the last that was carried over.
 -- name: moving_event_head
 UPDATE event_head SET

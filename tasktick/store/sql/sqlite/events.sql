@@ -4,6 +4,13 @@
 INSERT INTO events (at, upto, items)
 SELECT :at, coalesce((SELECT upto FROM events ORDER BY sequence DESC LIMIT 1), 0) + :events, :items;
 
+-- Never ours, and never any: one connection writes, so what is told has its number at once.
+-- name: events_turn
+SELECT json_array(json_array(NULL, json('false')));
+
+-- name: events_number
+SELECT json_array(json('false'));
+
 -- name: events_edges
 SELECT json_group_array(json_array(oldest, newest)) FROM (
     SELECT (SELECT min(sequence) FROM events) AS oldest, (SELECT max(sequence) FROM events) AS newest

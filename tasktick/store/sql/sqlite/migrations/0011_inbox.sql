@@ -1,0 +1,3 @@
+-- min_reader: 1
+-- Nothing: one connection writes to a file, so each event has its number, in the order of commits, as it is written.
+-- On PostgreSQL they wait in a table of their own until somebody reads them.
