@@ -44,7 +44,7 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "postgres-claim": ("postgres-claim: beside what has finished, and under an open snapshot", postgres_claim.measure),
     "postgres-import": ("postgres-import: new tasks as JSON, as arrays, by COPY", postgres_import.measure),
     "guard": ("guard: what keeps a partition from being taken under a claim", guard.measure),
-    "event-order": ("event-order: what numbering events in the order of commits costs", event_order.measure),
+    "event-order": ("event-order: what telling events in the order of commits costs", event_order.measure),
     "arrays": ("arrays: how a hot batch travels to a PostgreSQL", arrays.measure),
     "nodes": ("nodes: one, two and three on one database", nodes.measure),
     "boot": ("boot: with tasks pending", boot.measure),

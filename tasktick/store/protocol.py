@@ -85,7 +85,7 @@ class Database(Reader, Writer, Protocol):
         ...
 
     async def number_events(self) -> bool:
-        """Number what has been told by now, where that is not done as it is written; whether there is more to number."""
+        """Number what has been told by now, where that is not done as it is written; whether there is more."""
         ...
 
     @property

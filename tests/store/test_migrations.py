@@ -1,5 +1,6 @@
 """Every migration has its way back: up, filled, down to each version, up again, and all that must hold does."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from tasktick.errors import StoreError
 from tasktick.model.state import State
-from tasktick.store import check, counts, listing, postgres_check, postgres_migrate, tenants
+from tasktick.store import check, counts, events, listing, postgres_check, postgres_migrate, tenants
 from tasktick.store.listing import TaskFilter
 from tasktick.store.migrate import Migration, available
 from tasktick.store.opening import Place
@@ -239,3 +240,35 @@ async def test_steps_run_outside_a_transaction_and_go_on_where_they_stood(
     finally:
         await raw.close()
         await holder.close()
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+async def test_events_without_a_number_have_theirs_on_the_way_back(newest_server: str, tmp_path: Path) -> None:
+    place = PostgresAddress(newest_server, "tests")
+    store = Store(place, tmp_path)
+    async with store.open() as database:
+        await fill(database)
+        await database.number_events()
+        numbered = (await database.read(events.edges)).newest
+        for tenant in ("a", "b"):
+            items = {tenant: [(tenant, 2, 4, 0, 1)] * 3}
+            await database.write(lambda tx, items=items: events.record(tx, items, 0))  # type: ignore[misc] # bound
+    await store.turn(10)
+    raw = await connect_patiently(place)
+    try:
+        rows = await raw.fetch("SELECT sequence, upto, items FROM events ORDER BY sequence DESC LIMIT 3")
+        assert [row[0] for row in rows] == [numbered + 2, numbered + 1, numbered]
+        assert [row[1] - rows[2][1] for row in rows] == [6, 3, 0]
+        assert [next(iter(json.loads(row[2]))) for row in rows[:2]] == ["b", "a"]
+        assert tuple(await raw.fetchrow("SELECT sequence, upto FROM event_head")) == tuple(rows[0])[:2]
+    finally:
+        await raw.close()
+    await store.turn(NEWEST)
+    async with store.open() as database:
+        world = World(database, seed=99)
+        await world.start("incarnation-2")
+        await world.create()
+        assert not await database.number_events()
+        assert (await database.read(events.edges)).newest == numbered + 3
+    assert await store.faults() == []

@@ -9,13 +9,14 @@ import pytest
 
 from tasktick.errors import StoreMoved, StoreUnavailable
 from tasktick.model.state import State
-from tasktick.store import claims, leases, moving_sqlite, postgres_moving
+from tasktick.store import claims, events, leases, moving_sqlite, postgres_moving
 from tasktick.store.connect import raw_connection
 from tasktick.store.migrate import migrate
 from tasktick.store.moving_ends import BYTES_MAX, carried
 from tasktick.store.moving_tables import EMPTIED, NOT_CARRIED, PARTITION, TABLES
 from tasktick.store.postgres_database import PostgresDatabase
 from tests import postgres
+from tests.store import told
 from tests.store.drivers import EVER
 from tests.store.moving import KillAt, Killed, end_of, faults, holds, may_be_served, move, served
 from tests.store.world import World
@@ -297,3 +298,29 @@ async def _into_history(url: str, folder: Path) -> int:
         return int(await connection.fetchval("SELECT count(*) FROM finished_tasks"))
     finally:
         await connection.close()
+
+
+async def test_what_has_no_number_yet_is_numbered_and_carried(
+    newest_server: str, rich_file: Path, tmp_path: Path
+) -> None:
+    await move(rich_file, newest_server)
+    async with served(newest_server, tmp_path) as database:
+        world = World(database, seed=11)
+        await world.start("incarnation-2")
+        for n in range(5):
+            await world.create(partition=n, key=f"new-{n}")
+        newest = (await database.read(events.edges)).newest
+    target = tmp_path / "back.db"
+    await move(newest_server, target)
+    async with served(target, tmp_path) as database:
+        assert (await database.read(events.edges)).newest == newest + 5
+        assert await database.read(told.faults) == []
+    assert await faults(newest_server) == []
+    await move(target, newest_server, replace=True)
+    async with served(newest_server, tmp_path) as database:
+        world = World(database, seed=12)
+        await world.start("incarnation-3")
+        await world.create(partition=9)
+        assert not await database.number_events()
+        assert (await database.read(events.edges)).newest == newest + 6
+        assert await database.read(told.faults) == []

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from tasktick.errors import StoreError
 from tasktick.store import events, retention
 from tasktick.store.events import Edges, Numbered
-from tasktick.store.postgres import PostgresTransaction
+from tasktick.store.postgres import BEGIN_WRITE, PostgresTransaction, dialect
 from tasktick.store.postgres_database import PostgresDatabase
 from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.tasks import Create
@@ -56,7 +57,7 @@ class Place:
         """All that has a number, in order; numbers follow on one another."""
         found: list[str] = []
         at = 1
-        while rows := await self.database.read(lambda tx: events.page(tx, at)):
+        while rows := await self.database.read(partial(events.page, sequence=at)):
             assert [row.sequence for row in rows] == list(range(at, at + len(rows)))
             found += [item.id for row in rows for item in row.of(TENANT)]
             at += len(rows)
@@ -76,6 +77,12 @@ class Place:
 async def tell(raw: asyncpg.Connection, *names: str) -> None:
     items = [(name, 2, 4, 0, 1) for name in names]
     await events.record(PostgresTransaction(raw), {TENANT: items}, 0)
+
+
+async def take(raw: asyncpg.Connection) -> Numbered:
+    """Number some, in a transaction that stays open."""
+    await raw.execute(BEGIN_WRITE)
+    return await events.number(PostgresTransaction(raw), fresh=True)
 
 
 @asynccontextmanager
@@ -108,6 +115,22 @@ async def test_nothing_waits_for_who_is_not_committed_and_nothing_of_his_is_lost
     assert await place.read() == ["a", "b", "c", "held"]
 
 
+async def test_a_number_that_was_drawn_is_waited_for_whatever_the_id_of_its_transaction(place: Place) -> None:
+    """One that is younger than all that are over is none the less under way."""
+    older = await place.session("BEGIN; SELECT pg_current_xact_id()")
+    held = await place.session("BEGIN; SELECT pg_current_xact_id()")
+    await tell(held, "held")
+    await tell(older, "a")
+    await older.execute("COMMIT")
+    assert await place.read() == ["a"]
+    for name in "bc":
+        await place.told(name)
+        await place.read()
+    assert (await place.head())[0] == 0
+    await held.execute("COMMIT")
+    assert await place.read() == ["a", "b", "c", "held"]
+
+
 async def test_what_is_undone_leaves_no_hole(place: Place) -> None:
     undone = await place.writer("undone")
     await place.told("a")
@@ -129,7 +152,7 @@ async def test_a_later_change_of_a_row_is_later_whoever_began_first(place: Place
     waits = asyncio.create_task(older.execute(change))
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid = $1"
     async with asyncio.timeout(10):
-        while not await place.raws[0].fetchval(waiting, older.get_server_pid()):
+        while not await place.raws[0].fetchval(waiting, older.get_server_pid()):  # noqa: ASYNC110 # a database sends no event
             await asyncio.sleep(0)
     await younger.execute("COMMIT")
     await waits
@@ -183,7 +206,7 @@ async def test_many_writers_and_readers(place: Place) -> None:
         while True:
             is_last = done.is_set()
             await place.database.number_events()
-            while rows := await place.database.read(lambda tx: events.page(tx, at)):
+            while rows := await place.database.read(partial(events.page, sequence=at)):
                 found += [item.id for row in rows for item in row.of(TENANT)]
                 at = rows[-1].sequence + 1
             if is_last:
@@ -217,8 +240,8 @@ async def test_lives_of_tasks_add_up_whoever_writes(place: Place, tmp_path: Path
 
 async def test_one_numbers_at_a_time_and_no_other_waits(place: Place) -> None:
     await place.told("a")
-    one = await place.session("BEGIN")
-    assert await events.number(PostgresTransaction(one), fresh=True) == Numbered(ours=True, more=False)
+    one = await place.session()
+    assert await take(one) == Numbered(ours=True, more=False)
     await place.told("b")
     async with asyncio.timeout(1):
         assert await place.database.number_events(), "it is to come again"
@@ -235,10 +258,9 @@ async def test_two_at_once_number_everything_once(place: Place) -> None:
     hands = [await place.session() for _ in range(4)]
 
     async def number(raw: asyncpg.Connection) -> None:
-        more = True
-        while more:
-            async with raw.transaction():
-                more = (await events.number(PostgresTransaction(raw), fresh=True)).more
+        while (await take(raw)).more:
+            await raw.execute("COMMIT")
+        await raw.execute("COMMIT")
 
     for name in names:
         await asyncio.gather(place.told(name), *(number(raw) for raw in hands))
@@ -247,16 +269,14 @@ async def test_two_at_once_number_everything_once(place: Place) -> None:
 
 async def test_who_is_killed_while_numbering_leaves_all_as_it_was(place: Place) -> None:
     await place.told("a", "b")
-    one = await place.session("BEGIN")
-    assert (await events.number(PostgresTransaction(one), fresh=True)).ours
+    one = await place.session()
+    assert (await take(one)).ours
     await place.raws[0].execute(f"SELECT pg_terminate_backend({one.get_server_pid()}, 5000)")
     assert await place.read() == ["a", "b"]
 
 
 @pytest.mark.parametrize(("rows_max", "bytes_max"), [(3, 10**6), (100, 150)])
-async def test_a_part_at_a_time(
-    place: Place, monkeypatch: pytest.MonkeyPatch, rows_max: int, bytes_max: int
-) -> None:
+async def test_a_part_at_a_time(place: Place, monkeypatch: pytest.MonkeyPatch, rows_max: int, bytes_max: int) -> None:
     monkeypatch.setattr(events, "NUMBERED_ROWS_MAX", rows_max)
     monkeypatch.setattr(events, "NUMBERED_BYTES_MAX", bytes_max)
     names = [f"{n:02}" + "x" * (n % 3 * 100) for n in range(20)]
@@ -264,12 +284,12 @@ async def test_a_part_at_a_time(
     for name in names:
         async with raw.transaction():
             await tell(raw, name)
-    async with raw.transaction():
-        assert await events.number(PostgresTransaction(raw), fresh=True) == Numbered(ours=True, more=True)
+    assert await take(raw) == Numbered(ours=True, more=True)
+    await raw.execute("COMMIT")
     settled, seen = await place.head()
     assert (settled, seen) == (0, 20)
-    async with raw.transaction():
-        assert (await events.number(PostgresTransaction(raw), fresh=True)).more
+    assert (await take(raw)).more
+    await raw.execute("COMMIT")
     assert await place.head() == (0, 20), "not all of them are numbered"
     assert await place.read() == names
     await place.told("last")
@@ -328,8 +348,6 @@ async def test_the_next_number_follows_what_is_there(place: Place) -> None:
 
 
 async def test_a_store_that_is_shut_is_not_written_to(place: Place) -> None:
-    from tasktick.store.postgres import dialect
-
     await place.told("a")
     (shut,) = dialect()["moving_shut"]
     await place.raws[0].execute(shut.text)

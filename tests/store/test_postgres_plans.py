@@ -101,6 +101,29 @@ async def test_what_is_due_is_read_off_its_index(connection: asyncpg.Connection)
 
 
 @pytest.mark.slow
+async def test_events_without_a_number_are_looked_at_from_where_there_may_be_some(
+    connection: asyncpg.Connection,
+) -> None:
+    """The table may be full of rows that have gone through and cannot be cleared away."""
+    await connection.execute(
+        "INSERT INTO event_inbox (at, events, items) SELECT 1, 1, '{}' FROM generate_series(1, 3000);"
+        "UPDATE event_head SET settled = 2990"
+    )
+    await connection.execute(BEGIN_WRITE)
+    for name in ("events_turn", "events_number"):
+        [statement] = dialect()[name]
+        values = {"beyond": 2**62, "newest": 3_000, "rows_max": 1_000, "bytes_max": 10**6}
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}"
+        (plan,) = json.loads(await connection.fetchval(explain, *(values[one] for one in statement.names)))
+        scans = [node for node in _nodes(plan["Plan"]) if node.get("Relation Name") == "event_inbox"]
+        read = [node for node in scans if node["Node Type"] != "ModifyTable"]
+        assert len(read) == 2
+        for node in read:
+            assert node["Node Type"] != "Seq Scan"
+            assert node["Actual Rows"] + node.get("Rows Removed by Filter", 0) <= 10
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["due_in", "timers_in"])
 @pytest.mark.parametrize("owned", [85, 1])
 async def test_what_others_own_is_passed_over_unread(connection: asyncpg.Connection, name: str, owned: int) -> None:
