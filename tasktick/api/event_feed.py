@@ -133,8 +133,7 @@ class EventFeed:
             raise Refused("rate_limited", detail, retry_after_ms=RETRY_AFTER_MS)
         self._open[tenant] += 1
         try:
-            if after is None:  # what has happened before is not told
-                await self._number()
+            await self._number()  # what has happened until now is not told from now on
             edges = await self._store.read(events.edges)
         except BaseException:
             self.leave(tenant)

@@ -261,7 +261,8 @@ async def test_events_without_a_number_have_theirs_on_the_way_back(newest_server
         assert [row[0] for row in rows] == [numbered + 2, numbered + 1, numbered]
         assert [row[1] - rows[2][1] for row in rows] == [6, 3, 0]
         assert [next(iter(json.loads(row[2]))) for row in rows[:2]] == ["b", "a"]
-        assert tuple(await raw.fetchrow("SELECT sequence, upto FROM event_head")) == tuple(rows[0])[:2]
+        (head,) = await raw.fetch("SELECT sequence, upto FROM event_head")
+        assert tuple(head) == tuple(rows[0])[:2]
     finally:
         await raw.close()
     await store.turn(NEWEST)

@@ -5,12 +5,13 @@ from random import Random
 
 import msgspec
 import pytest
+import structlog
 
 from tasktick.api import event_feed
 from tasktick.api.event_feed import EventFeed, Follower
 from tasktick.api.event_frames import GAP, TYPES, Position, frames, position_of, type_of
 from tasktick.clock import SystemClock
-from tasktick.errors import Refused
+from tasktick.errors import Refused, StoreError, StoreFull
 from tasktick.model.state import State
 from tasktick.service import Services
 from tasktick.settings import ServerConfig
@@ -240,6 +241,58 @@ async def test_a_hint_that_comes_while_it_reads_is_heard(monkeypatch: pytest.Mon
 def _held(world: World) -> tuple[EventFeed, HeldReader]:
     reader = HeldReader(world.database)
     return EventFeed(SystemClock(), reader, ServerConfig()), reader
+
+
+class Unnumbered(HeldReader):
+    """Says what it is told to about what has no number yet."""
+
+    def __init__(self, database: InlineDatabase) -> None:
+        super().__init__(database)
+        self.says: bool | StoreError = False
+        self.asked = 0
+
+    async def number_events(self) -> bool:
+        self.asked += 1
+        if isinstance(self.says, StoreError):
+            raise self.says
+        return self.says
+
+
+async def test_what_cannot_be_numbered_comes_later_and_the_rest_now() -> None:
+    world = World(1)
+    store = Unnumbered(world.database)
+    feed = EventFeed(SystemClock(), store, ServerConfig())
+    try:
+        first = await _first_lives(world, feed)
+        store.says = StoreFull("The disk is full.")
+        with structlog.testing.capture_logs() as logged:
+            for _ in range(3):
+                while all(tenant != "a" for tenant, _ in world.told):
+                    await world.write()
+                assert await feed.step() >= event_feed.PACE_MS
+        assert len(await first.take(0)) == sum(tenant == "a" for tenant, _ in world.told)
+        assert (await feed.follow("b", None)).position == Position(world.batches + 1)
+        assert [one["event"] for one in logged] == ["events_late"], "it is said once"
+        store.says = True
+        assert await feed.step() == event_feed.PACE_MS, "another is at it: soon there will be something"
+        store.says = False
+        assert await feed.step() == event_feed.POLL_MS
+    finally:
+        world.end()
+
+
+async def test_now_is_behind_all_that_was_told_before() -> None:
+    world = World(1)
+    store = Unnumbered(world.database)
+    feed = EventFeed(SystemClock(), store, ServerConfig())
+    try:
+        for number, after in enumerate([None, Position(1), Position(900)], start=1):
+            await feed.follow("a", after)
+            assert store.asked == number
+        await feed.step()
+        assert store.asked == 3, "nobody is handed anything yet"
+    finally:
+        world.end()
 
 
 async def test_nothing_is_read_for_nobody() -> None:
