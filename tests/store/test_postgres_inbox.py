@@ -1,8 +1,8 @@
 """Events of many writers, numbered afterwards: each once, none passed over, a later change behind an earlier one."""
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -15,91 +15,20 @@ import pytest
 from tasktick.errors import StoreError
 from tasktick.store import events, retention
 from tasktick.store.events import Edges, Numbered
-from tasktick.store.postgres import BEGIN_WRITE, PostgresTransaction, dialect
-from tasktick.store.postgres_database import PostgresDatabase
+from tasktick.store.postgres import dialect
 from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.tasks import Create
 from tests import postgres
 from tests.store.drivers import opened
+from tests.store.inbox import FOREIGN, Place, placed, take, tell
 from tests.store.world import TENANT, World
 
 pytestmark = pytest.mark.postgres
-FOREIGN = "CREATE TABLE IF NOT EXISTS foreign_to_us (n integer); BEGIN; INSERT INTO foreign_to_us VALUES (1)"
-
-
-class Place:
-    """A store, and further sessions on its server, each held where a test wants it."""
-
-    def __init__(self, url: str, database: PostgresDatabase) -> None:
-        self.url = url
-        self.database = database
-        self.raws: list[asyncpg.Connection] = []
-
-    async def session(self, begin: str = "") -> asyncpg.Connection:
-        raw = await asyncpg.connect(self.url)
-        self.raws.append(raw)
-        if begin:
-            await raw.execute(begin)
-        return raw
-
-    async def writer(self, *names: str) -> asyncpg.Connection:
-        """A transaction that has told of these and has not been committed."""
-        raw = await self.session("BEGIN")
-        for name in names:
-            await tell(raw, name)
-        return raw
-
-    async def told(self, *names: str) -> None:
-        """The same, committed."""
-        await (await self.writer(*names)).execute("COMMIT")
-
-    async def numbered(self) -> list[str]:
-        """All that has a number, in order; numbers follow on one another."""
-        found: list[str] = []
-        at = 1
-        while rows := await self.database.read(partial(events.page, sequence=at)):
-            assert [row.sequence for row in rows] == list(range(at, at + len(rows)))
-            found += [item.id for row in rows for item in row.of(TENANT)]
-            at += len(rows)
-        return found
-
-    async def read(self) -> list[str]:
-        """All that a reader comes to now."""
-        await self.database.number_events()
-        return await self.numbered()
-
-    async def head(self) -> tuple[int, int]:
-        """Up to where nobody looks, and up to where nobody will soon."""
-        (row,) = await self.raws[0].fetch("SELECT settled, seen FROM event_head")
-        return tuple(row)
-
-
-async def tell(raw: asyncpg.Connection, *names: str) -> None:
-    items = [(name, 2, 4, 0, 1) for name in names]
-    await events.record(PostgresTransaction(raw), {TENANT: items}, 0)
-
-
-async def take(raw: asyncpg.Connection) -> Numbered:
-    """Number some, in a transaction that stays open."""
-    await raw.execute(BEGIN_WRITE)
-    return await events.number(PostgresTransaction(raw), fresh=True)
-
-
-@asynccontextmanager
-async def _place(version: str, folder: Path) -> AsyncIterator[Place]:
-    async with postgres.cluster(version).new_schema() as url, opened(PostgresAddress(url, "tests"), folder) as database:
-        place = Place(url, database)
-        await place.session()
-        try:
-            yield place
-        finally:
-            for raw in place.raws:
-                await raw.close()
 
 
 @pytest.fixture(params=sorted(postgres.installed()))
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    async with _place(request.param, tmp_path) as place:
+    async with placed(request.param, tmp_path) as place:
         yield place
 
 
@@ -393,3 +322,45 @@ async def test_what_a_batch_tells_stays_a_batch(place: Place) -> None:
     found = await place.database.read(lambda tx: events.page(tx, 1))
     assert [(row.sequence, [item.id for item in row.of(TENANT)]) for row in found] == [(1, ["a", "b"]), (2, ["c"])]
     assert msgspec.to_builtins(await place.database.read(events.edges)) == [1, 2]
+
+
+@pytest.mark.slow
+async def test_a_dump_that_is_restored_on_another_server(tmp_path: Path) -> None:
+    """With numbers half given, and writers under way while it was taken."""
+    source, target = min(postgres.installed()), max(postgres.installed())
+    url, elsewhere = [await postgres.cluster(version).new_database() for version in (source, target)]
+    for n in range(50):  # its ids are further on than those of the other will be
+        await postgres.cluster(source).run(f"CREATE TABLE filler_{n} (n integer)")
+    async with opened(PostgresAddress(url, "tests"), tmp_path / "one") as database:
+        place = Place(url, database)
+        for name in "abc":
+            await place.told(name)
+            await place.read()
+        held = await place.writer("under way")
+        await place.told("d", "e")
+        dump = await asyncio.to_thread(_run, source, "pg_dump", "--no-owner", "--format=plain", url)
+        await held.execute("ROLLBACK")
+        head = await place.head()
+        for raw in place.raws:
+            await raw.close()
+    assert head[0] > 0
+    await asyncio.to_thread(_run, target, "psql", "--quiet", "--set=ON_ERROR_STOP=1", elsewhere, given=dump)
+    async with opened(PostgresAddress(elsewhere, "tests"), tmp_path / "two") as database:
+        place = Place(elsewhere, database)
+        await place.told("f")
+        assert await place.read() == [*"abcdef"]
+        held = await place.writer("held")
+        await place.told("g")
+        assert await place.read() == [*"abcdefg"]
+        await held.execute("COMMIT")
+        assert await place.read() == [*"abcdefg", "held"]
+        for raw in place.raws:
+            await raw.close()
+
+
+def _run(version: str, program: str, *arguments: str, given: bytes = b"") -> bytes:
+    """What a program of that version's has said."""
+    program = str(postgres.cluster(version)._programs / program)
+    done = subprocess.run([program, *arguments], input=given, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
