@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.chaos.checker import check
-from tests.chaos.history import HistoryWriter, read
-from tests.unit.chaos.scenes import Scene
+from tests.chaos.history import HistoryWriter, Wanted, read
+from tests.unit.chaos.scenes import BODY, Scene
 
 
 def accepts(scene: Scene, **counted: int) -> None:
@@ -52,6 +52,20 @@ def test_a_create_that_nobody_heard_of_may_be_there_or_not() -> None:
     scene.line(task, at=21)
     scene.row(task)
     accepts(scene, unknown_create_there=1, unknown_create_absent=1)
+
+
+def test_a_create_that_nobody_heard_of_is_known_by_the_answer_to_its_repetition() -> None:
+    scene = Scene()
+    wanted = {mark: Wanted(mark, "ok", BODY) for mark in ("m1", "m2")}
+    for mark, was_there in (("m1", True), ("m2", False)):
+        for outcome in ("info", "ok"):
+            ids, at = ([f"tsk_{mark}"], 10) if outcome == "ok" else ([], 0)
+            answer = {"returned_outcome": outcome, "returned_ids": ids, "returned_replayed": was_there and bool(ids)}
+            scene.call(at, "create", wanted=[wanted[mark]], idempotency_key=f"k-{mark}", **answer)
+        scene.hit(f"tsk_{mark}", 20)
+        scene.line(f"tsk_{mark}", at=31)
+        scene.row(f"tsk_{mark}")
+    accepts(scene, unknown_create_there=1, unknown_create_repeated=1)
 
 
 def test_a_cancel_before_and_a_cancel_while_running() -> None:
