@@ -1,6 +1,7 @@
 """Histories that nothing is wrong with: the checker must not cry wolf."""
 
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.checker import check
 from tests.chaos.history import HistoryWriter, Wanted, read
@@ -56,12 +57,10 @@ def test_a_create_that_nobody_heard_of_may_be_there_or_not() -> None:
 
 def test_a_create_that_nobody_heard_of_is_known_by_the_answer_to_its_repetition() -> None:
     scene = Scene()
-    wanted = {mark: Wanted(mark, "ok", BODY) for mark in ("m1", "m2")}
     for mark, was_there in (("m1", True), ("m2", False)):
-        for outcome in ("info", "ok"):
-            ids, at = ([f"tsk_{mark}"], 10) if outcome == "ok" else ([], 0)
-            answer = {"returned_outcome": outcome, "returned_ids": ids, "returned_replayed": was_there and bool(ids)}
-            scene.call(at, "create", wanted=[wanted[mark]], idempotency_key=f"k-{mark}", **answer)
+        asked: dict[str, Any] = {"wanted": [Wanted(mark, "ok", BODY)], "idempotency_key": f"k-{mark}"}
+        scene.call(0, "create", **asked, returned_outcome="info")
+        scene.call(10, "create", **asked, returned_ids=[f"tsk_{mark}"], returned_replayed=was_there)
         scene.hit(f"tsk_{mark}", 20)
         scene.line(f"tsk_{mark}", at=31)
         scene.row(f"tsk_{mark}")
