@@ -83,12 +83,12 @@ UPDATE tasks SET
 FROM locked
 WHERE tasks.partition_id = ANY (ARRAY[locked.partition_id]) AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
 
--- One that is named twice is one.
+-- In the order of their ids; one that is named twice is one.
 -- name: task_claimed
 SELECT json_agg(json_build_array(
     -- include: claimed
 ))
-FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
 CROSS JOIN LATERAL (
     SELECT * FROM tasks
     WHERE partition_id = partition_of(wanted.id) AND id = wanted.id
