@@ -175,11 +175,12 @@ FROM jsonb_array_elements(:rows::text::jsonb) AS given (row);
 -- name: task_expired_leases
 SELECT json_agg(json_build_array(
     -- include: claimed
-))
+) ORDER BY t.lease_until, t.id)
 FROM (
     SELECT * FROM tasks
     WHERE state = 4
         AND lease_until <= :clock::bigint
+        AND lease_until > :since::bigint
         AND id NOT IN (SELECT value::uuid FROM json_array_elements_text(:own::text::json))
     -- include: owned
     ORDER BY lease_until, id LIMIT :limit::bigint
@@ -194,7 +195,7 @@ CROSS JOIN LATERAL (
 -- name: task_orphans
 SELECT json_agg(json_build_array(
     -- include: claimed
-))
+) ORDER BY t.lease_until, t.id)
 FROM (
     SELECT * FROM tasks
     WHERE state = 4
