@@ -1,6 +1,9 @@
 """Takes up what was lost, and ends what is too late: attempts past their lease, tasks past their time to start.
 
 An attempt in its own node's hands is never touched: there the local deadline alone ends it.
+
+A look takes what has passed since the one before, and some time more; some looks take all, and are the guarantee.
+Where a snapshot is held open, to look for all is to walk past everything that was ever running since.
 """
 
 import asyncio
@@ -22,11 +25,14 @@ from tasktick.model.task import Claimed, TaskState
 from tasktick.scheduler.intake import Intake
 from tasktick.store import claims, tasks
 from tasktick.store import due as due_store
+from tasktick.store.due import BEGINNING
 from tasktick.store.protocol import Batch, Database, Lane, Transaction
 
 log = logs.get("scheduler")
 
 ROWS_MAX = 500
+LOOK_BACK_MS = 30_000
+ALL_EVERY_MS = 10_000
 
 
 class Rescue(msgspec.Struct, frozen=True):
@@ -65,21 +71,45 @@ class Sweeper:
         self._every_ms = every_ms
         self._owned = rescue.owned
         self._orphans_may_be = False
+        self._looked_at: int | None = None
+        self._all_at_ms: float | None = None
 
     def look_for_orphans(self) -> None:
         """Somebody may be dead for certain, or partitions of one have come: look before leases pass."""
         self._orphans_may_be = True
+        self._all_at_ms = None
         self.wake.set()
 
     async def step(self) -> float:
         """One round; no rest while there is more."""
         try:
             await self._rescue_hinted()
-            lost = await self.rescue()
-            late = await self.expire()
+            now, since = self._clock.now_ms(), self._since()
+            lost = await self.rescue(since)
+            late = await self.expire(since)
         except StoreUnavailable:
             return self._every_ms
-        return 0 if max(lost, late) >= ROWS_MAX else self._every_ms
+        if max(lost, late) >= ROWS_MAX:
+            return 0
+        self._looked(now, since)
+        return self._every_ms
+
+    def _since(self) -> int:
+        """From where the next look is to begin."""
+        if self._looked_at is None or self._all_at_ms is None:
+            return BEGINNING
+        if self._clock.monotonic_ms() - self._all_at_ms >= ALL_EVERY_MS:
+            return BEGINNING
+        return min(self._looked_at, self._clock.now_ms()) - LOOK_BACK_MS
+
+    def _looked(self, now: int, since: int) -> None:
+        """A look from there has come to its end; where the time is not to be believed in, it was none."""
+        if not self._rescue.is_time_settled():
+            self._looked_at = None
+            return
+        self._looked_at = now
+        if since == BEGINNING:
+            self._all_at_ms = self._clock.monotonic_ms()
 
     async def _rescue_hinted(self) -> None:
         if self._orphans_may_be:
@@ -97,12 +127,12 @@ class Sweeper:
                 break
         return total
 
-    async def rescue(self) -> int:
-        """Attempts whose lease has passed; how many were ended."""
+    async def rescue(self, since: int = BEGINNING) -> int:
+        """Attempts whose lease has passed after this; how many were ended."""
         if not self._rescue.is_time_settled():
             return 0
         now, own, owned = self._clock.now_ms(), list(self._rescue.in_hand()), self._owned()
-        rows = await self._database.near.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX, owned))
+        rows = await self._database.near.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX, owned, since))
         return await self._interrupt(rows, lost=True) if rows else 0
 
     async def _interrupt(self, rows: list[Claimed], *, lost: bool) -> int:
@@ -139,10 +169,10 @@ class Sweeper:
             )
         return ended
 
-    async def expire(self) -> int:
-        """Tasks that were to start by a time that has passed; how many have expired."""
+    async def expire(self, since: int = BEGINNING) -> int:
+        """Tasks that were to start by a time that has passed after this; how many have expired."""
         now, owned = self._clock.now_ms(), self._owned()
-        late = await self._database.near.read(lambda tx: due_store.expired(tx, now, ROWS_MAX, owned))
+        late = await self._database.near.read(lambda tx: due_store.expired(tx, now, ROWS_MAX, owned, since))
         if not late:
             return 0
 

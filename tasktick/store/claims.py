@@ -19,6 +19,7 @@ from tasktick.model.state import TERMINAL, Event, State, after
 from tasktick.model.task import Claimed, Due
 from tasktick.store import schedules, waiting
 from tasktick.store.counts import Deltas
+from tasktick.store.due import BEGINNING
 from tasktick.store.protocol import Batch, Lane, Transaction
 from tasktick.store.rows import EndFault
 
@@ -203,12 +204,18 @@ def dead_letter(one: End, ids: IdMaker) -> dict[str, Any]:
 
 
 async def expired_leases(
-    tx: Transaction, now: int, own: list[str], limit: int, partitions: list[str] | None = None
+    tx: Transaction,
+    now: int,
+    own: list[str],
+    limit: int,
+    partitions: list[str] | None = None,
+    since: int = BEGINNING,
 ) -> list[Claimed]:
-    """Attempts in these partitions whose lease has passed, but for those in the asker's own hands."""
+    """Attempts in these partitions whose lease has passed after `since`, but for those in the asker's own hands."""
     if partitions == []:
         return []
-    return await tx.rows("task_expired_leases", Claimed, now=now, own=own, limit=limit, partitions=partitions)
+    given = {"own": own, "limit": limit, "partitions": partitions, "since": since}
+    return await tx.rows("task_expired_leases", Claimed, now=now, **given)
 
 
 async def orphans(tx: Transaction, limit: int, partitions: list[str] | None = None) -> list[Claimed]:

@@ -81,9 +81,11 @@ async def park(tx: Transaction, wake_at_by_id: dict[str, int]) -> int:
     return await tx.run("task_park", rows=rows)
 
 
-async def expired(tx: Transaction, now: int, limit: int, partitions: list[str] | None = None) -> list[TaskState]:
-    """Waiting tasks of these partitions that should have started by now."""
+async def expired(
+    tx: Transaction, now: int, limit: int, partitions: list[str] | None = None, since: int = BEGINNING
+) -> list[TaskState]:
+    """Waiting tasks of these partitions that should have started by now, at a time after `since`."""
     if partitions == []:
         return []
-    ids = await tx.rows("task_expired", str, now=now, limit=limit, partitions=partitions)
+    ids = await tx.rows("task_expired", str, now=now, limit=limit, partitions=partitions, since=since)
     return await tasks.states(tx, ids) if ids else []

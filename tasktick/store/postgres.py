@@ -42,6 +42,7 @@ _BY_INDEX = (
     "SET LOCAL enable_seqscan = off",
     "SET LOCAL enable_hashjoin = off",
     "SET LOCAL enable_mergejoin = off",
+    "SET LOCAL enable_memoize = off",  # no id is looked up twice
     "SET LOCAL jit = off",
 )
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

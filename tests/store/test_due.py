@@ -121,6 +121,8 @@ async def test_what_is_too_late_is_found_oldest_first(world: World) -> None:
     assert {row.id for row in late} == {expiring[offset] for offset in (10, 20, 30)}
     (first,) = await world.database.read(lambda tx: due.expired(tx, world.now + 30, 1))
     assert first.id == expiring[10]
+    since = await world.database.read(lambda tx: due.expired(tx, world.now + 30, 10, since=world.now + 10))
+    assert {row.id for row in since} == {expiring[20], expiring[30]}
     world.now += 30
     assert len(await world.write(*(change.expire(row, world.now) for row in late))) == 3
     assert (await world.state(expiring[10])).reason == "expired"

@@ -289,6 +289,9 @@ async def test_attempts_past_their_lease_are_found_but_for_ones_own(world: World
     assert await found(until - 1, 10) == []
     assert await found(until, 10) == [one.id for one in claimed[2:]]
     assert await found(until, 1) == [claimed[2].id], "what is in hand does not use up the room"
+    since = await world.database.read(lambda tx: claims.expired_leases(tx, until, own, 10, since=until - 1))
+    assert [row.id for row in since] == [one.id for one in claimed[2:]]
+    assert await world.database.read(lambda tx: claims.expired_leases(tx, until, own, 10, since=until)) == []
 
 
 async def test_attempts_of_the_dead_are_found_whatever_their_lease(world: World) -> None:

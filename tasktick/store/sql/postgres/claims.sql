@@ -1,6 +1,12 @@
 -- The life of an attempt: claim, end, rescue. States: 2 scheduled, 4 running, 5 retrying.
--- `state + 0`: where rows are looked up by their ids, the indexes of a state are not to be used, whatever the
--- statistics say.
+-- Where rows are looked up by their ids, no other way is to be left to the planner. Statistics say at times that a
+-- table is empty: a vacuum that can clear nothing away, since a snapshot is open, finds no row alive. Then whatever
+-- reads the table from one end to the other looks cheaper than looking up each id, and runs past all that is dead.
+-- `state + 0`: the indexes of a state are of no use. `partition_id = ANY (ARRAY[one])`: the key's index can be asked for
+-- it, row by row, but to read it in its order, and compare that with the ids, is of no use. For the same reason what is
+-- locked is put in the order of the ids that were given; and `OFFSET 0` keeps what is asked of a row from being asked
+-- of all at once. Details are looked up by their tenant too: they have an index by tenant and id, which serves as well
+-- then, and without the tenant would be run through for each id.
 
 -- What an attempt needs to be made and to be ended (model/task.py, Claimed).
 -- fragment: claimed
@@ -43,7 +49,7 @@ WITH asked AS MATERIALIZED (
     SELECT t.partition_id, t.id, asked.epoch
     FROM asked
     CROSS JOIN leased
-    JOIN tasks AS t ON t.partition_id = asked.partition_id AND t.id = asked.id
+    JOIN tasks AS t ON t.partition_id = ANY (ARRAY[asked.partition_id]) AND t.id = asked.id
     WHERE (leased.epochs->>asked.partition_id::text)::bigint = asked.epoch
         AND t.state + 0 IN (2, 5)
         AND (t.wake_at <= (SELECT now FROM moment) + :early_ms::bigint OR t.wake_at = asked.was_due)
@@ -51,18 +57,21 @@ WITH asked AS MATERIALIZED (
         AND (t.decide_by IS NULL OR t.decide_by > (SELECT now FROM moment) OR t.attempt > 0 OR NOT EXISTS (
             SELECT 1 FROM task_details AS d
             JOIN schedules AS s
-                ON s.partition_id = partition_of(id_of(d.schedule_id)) AND s.id = id_of(d.schedule_id)
-            WHERE d.partition_id = t.partition_id AND d.id = t.id AND s.next_id = t.id
+                ON s.partition_id = ANY (ARRAY[partition_of(id_of(d.schedule_id))]) AND s.id = id_of(d.schedule_id)
+            WHERE d.tenant = ANY (ARRAY[t.tenant]) AND d.partition_id = ANY (ARRAY[t.partition_id])
+                AND d.id = t.id AND s.next_id = t.id
+            OFFSET 0
         ))
         AND (t.after_id IS NULL OR t.attempt > 0 OR NOT EXISTS (
             SELECT 1 FROM tasks AS earlier
-            WHERE earlier.partition_id = partition_of(t.after_id) AND earlier.id = t.after_id
+            WHERE earlier.partition_id = ANY (ARRAY[partition_of(t.after_id)]) AND earlier.id = t.after_id
                 AND (
                     earlier.state IN (1, 4, 5, 7)
                     OR (earlier.state = 2 AND earlier.due_at <= (SELECT now FROM moment) + :early_ms::bigint)
                 )
+            OFFSET 0
         ))
-    ORDER BY t.partition_id, t.id
+    ORDER BY asked.partition_id, asked.id
     FOR NO KEY UPDATE OF t
 )
 UPDATE tasks SET
@@ -72,35 +81,43 @@ UPDATE tasks SET
     lease_until = (SELECT now FROM moment) + :start_delay_ms::bigint + tasks.timeout_ms + :margin_ms::bigint,
     picked_at = (SELECT now FROM moment), cancel_requested = false
 FROM locked
-WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
+WHERE tasks.partition_id = ANY (ARRAY[locked.partition_id]) AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
 
--- One that is named twice is one.
+-- In the order of their ids; one that is named twice is one.
 -- name: task_claimed
 SELECT json_agg(json_build_array(
     -- include: claimed
 ))
-FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
-JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id
-JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
-WHERE t.state + 0 = 4 AND t.claim_id = :claim_id::bigint;
+FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
+CROSS JOIN LATERAL (
+    SELECT * FROM tasks
+    WHERE partition_id = partition_of(wanted.id) AND id = wanted.id
+        AND state + 0 = 4 AND claim_id = :claim_id::bigint
+    OFFSET 0
+) AS t
+CROSS JOIN LATERAL (
+    SELECT * FROM task_details
+    WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+    OFFSET 0
+) AS d;
 
 -- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
 -- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
 -- Rows: id, fence, claim_id, expired_by, schedule_id. What is found holds until the commit: the rows are locked
 -- first, in order, those of schedules before those of tasks.
 -- name: task_end_check
-SELECT 1 FROM schedules
-WHERE (partition_id, id) IN (
-    SELECT partition_of(id_of(row->>4)), id_of(row->>4) FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
-)
-ORDER BY partition_id, id
-FOR NO KEY UPDATE;
-SELECT 1 FROM tasks
-WHERE (partition_id, id) IN (
-    SELECT partition_of((row->>0)::uuid), (row->>0)::uuid FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
-)
-ORDER BY partition_id, id
-FOR NO KEY UPDATE;
+SELECT 1 FROM (
+    SELECT DISTINCT id_of(row->>4) AS id FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+) AS given
+JOIN schedules AS s ON s.partition_id = ANY (ARRAY[partition_of(given.id)]) AND s.id = given.id
+ORDER BY partition_of(given.id), given.id
+FOR NO KEY UPDATE OF s;
+SELECT 1 FROM (
+    SELECT DISTINCT (row->>0)::uuid AS id FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+) AS given
+JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+ORDER BY partition_of(given.id), given.id
+FOR NO KEY UPDATE OF t;
 SELECT json_agg(json_build_array(place, live, cancel)) FROM (
     SELECT
         given.place - 1 AS place,
@@ -108,7 +125,7 @@ SELECT json_agg(json_build_array(place, live, cancel)) FROM (
         coalesce(t.cancel_requested, false) AS cancel
     FROM jsonb_array_elements(:rows::text::jsonb) WITH ORDINALITY AS given (row, place)
     LEFT JOIN tasks AS t
-        ON t.partition_id = partition_of((row->>0)::uuid) AND t.id = (row->>0)::uuid AND t.state + 0 = 4
+        ON t.partition_id = ANY (ARRAY[partition_of((row->>0)::uuid)]) AND t.id = (row->>0)::uuid AND t.state + 0 = 4
         AND t.fence = (row->>1)::bigint AND t.claim_id = (row->>2)::bigint
         AND (
             row->>3 IS NULL
@@ -139,7 +156,7 @@ UPDATE tasks SET
     sla_met = given.sla_met, completed_at = given.completed_at, reason = given.reason,
     lease_until = NULL, cancel_requested = false
 FROM given
-WHERE tasks.partition_id = partition_of(given.id) AND tasks.id = given.id AND tasks.state + 0 = 4
+WHERE tasks.partition_id = ANY (ARRAY[partition_of(given.id)]) AND tasks.id = given.id AND tasks.state + 0 = 4
     AND tasks.fence = given.fence AND tasks.claim_id = given.claim_id;
 
 -- Rows: the fields of model/attempt.py, AttemptRow, in their order.
@@ -158,25 +175,36 @@ FROM jsonb_array_elements(:rows::text::jsonb) AS given (row);
 -- name: task_expired_leases
 SELECT json_agg(json_build_array(
     -- include: claimed
-))
+) ORDER BY t.lease_until, t.id)
 FROM (
     SELECT * FROM tasks
     WHERE state = 4
         AND lease_until <= :clock::bigint
+        AND lease_until > :since::bigint
         AND id NOT IN (SELECT value::uuid FROM json_array_elements_text(:own::text::json))
     -- include: owned
     ORDER BY lease_until, id LIMIT :limit::bigint
-) AS t JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id;
+) AS t
+CROSS JOIN LATERAL (
+    SELECT * FROM task_details
+    WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+    OFFSET 0
+) AS d;
 
 -- Attempts of processes that are proven dead: nobody is sending them, so nobody needs to wait for their lease.
 -- name: task_orphans
 SELECT json_agg(json_build_array(
     -- include: claimed
-))
+) ORDER BY t.lease_until, t.id)
 FROM (
     SELECT * FROM tasks
     WHERE state = 4
         AND incarnation IN (SELECT incarnation FROM nodes WHERE dead_at IS NOT NULL)
     -- include: owned
     ORDER BY lease_until, id LIMIT :limit::bigint
-) AS t JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id;
+) AS t
+CROSS JOIN LATERAL (
+    SELECT * FROM task_details
+    WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+    OFFSET 0
+) AS d;

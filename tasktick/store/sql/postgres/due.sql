@@ -1,5 +1,5 @@
 -- What the loader reads: waiting tasks by the time at which they want to be looked at.
--- `state + 0` where rows are looked up by their ids: as in claims.sql.
+-- `state + 0` and `partition_id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
 
 -- fragment: owned
         AND (:partitions::text IS NULL OR partition_id IN (
@@ -43,7 +43,7 @@ FROM (
 -- name: due_by_ids
 SELECT json_agg(json_build_array(hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at))
 FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
-JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id
+JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND t.id = wanted.id
 WHERE t.state + 0 IN (2, 5);
 
 -- name: timers_between
@@ -81,20 +81,21 @@ FROM (
 WITH locked AS MATERIALIZED (
     SELECT t.partition_id, t.id, given.wake_at
     FROM json_to_recordset(:rows::text::json) AS given (id uuid, wake_at bigint)
-    JOIN tasks AS t ON t.partition_id = partition_of(given.id) AND t.id = given.id
+    JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
     WHERE t.state + 0 IN (2, 5) AND t.wake_at <= given.wake_at
-    ORDER BY t.partition_id, t.id
+    ORDER BY partition_of(given.id), given.id
     FOR NO KEY UPDATE OF t
 )
 UPDATE tasks SET wake_at = locked.wake_at
 FROM locked
-WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id
+WHERE tasks.partition_id = ANY (ARRAY[locked.partition_id]) AND tasks.id = locked.id
     AND tasks.state + 0 IN (2, 5) AND tasks.wake_at <= locked.wake_at;
 
 -- name: task_expired
 SELECT json_agg(hex_of(id)) FROM (
     SELECT id FROM tasks
     WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :clock::bigint
+        AND expires_at > :since::bigint
     -- include: owned
     ORDER BY expires_at, id LIMIT :limit::bigint
 ) AS expired;

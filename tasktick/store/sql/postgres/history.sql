@@ -55,10 +55,10 @@ WITH seen AS MATERIALIZED (
     ORDER BY from_at
     FOR SHARE
 ), chosen AS MATERIALIZED (
-    SELECT t.partition_id, t.id, looked.ended_at
+    SELECT t.partition_id, t.id, t.tenant, looked.ended_at
     FROM looked
     JOIN days ON days.from_at = looked.ended_at - looked.ended_at % 86400000
-    JOIN tasks AS t ON t.partition_id = looked.partition_id AND t.id = looked.id
+    JOIN tasks AS t ON t.partition_id = ANY (ARRAY[looked.partition_id]) AND t.id = looked.id
     WHERE t.version = looked.version AND t.state + 0 >= 10 AND t.state + 0 <> 11
         AND looked.ended_at <= :before::bigint
         AND NOT EXISTS (SELECT 1 FROM dead_letters AS l WHERE l.task_id = t.id)
@@ -66,25 +66,25 @@ WITH seen AS MATERIALIZED (
             SELECT 1 FROM task_details AS d
             JOIN schedules AS s
                 ON s.partition_id = partition_of(id_of(d.schedule_id)) AND s.id = id_of(d.schedule_id)
-            WHERE d.partition_id = t.partition_id AND d.id = t.id
-                AND t.id IN (s.next_id, s.last_id, s.buffered_id, s.holder_id)
+            WHERE d.tenant = ANY (ARRAY[t.tenant]) AND d.partition_id = ANY (ARRAY[t.partition_id])
+                AND d.id = t.id AND t.id IN (s.next_id, s.last_id, s.buffered_id, s.holder_id)
+            OFFSET 0
         )
-    ORDER BY t.partition_id, t.id
+    ORDER BY looked.partition_id, looked.id
     FOR UPDATE OF t SKIP LOCKED
 ), rows_gone AS (
-    DELETE FROM tasks USING chosen WHERE tasks.partition_id = chosen.partition_id AND tasks.id = chosen.id
-    RETURNING tasks.*, chosen.ended_at
+    DELETE FROM tasks USING chosen WHERE tasks.partition_id = ANY (ARRAY[chosen.partition_id]) AND tasks.id = chosen.id
+    RETURNING tasks.tenant, tasks.state, chosen.ended_at
 ), details_gone AS (
     DELETE FROM task_details USING chosen
-    WHERE task_details.partition_id = chosen.partition_id AND task_details.id = chosen.id
-    RETURNING task_details.*
+    WHERE task_details.tenant = ANY (ARRAY[chosen.tenant])
+        AND task_details.partition_id = ANY (ARRAY[chosen.partition_id]) AND task_details.id = chosen.id
 ), payloads_gone AS (
     DELETE FROM payloads USING chosen
-    WHERE payloads.partition_id = chosen.partition_id AND payloads.task_id = chosen.id
-    RETURNING payloads.*
+    WHERE payloads.partition_id = ANY (ARRAY[chosen.partition_id]) AND payloads.task_id = chosen.id
 ), attempts_gone AS (
     DELETE FROM attempts USING chosen
-    WHERE attempts.partition_id = chosen.partition_id AND attempts.task_id = chosen.id
+    WHERE attempts.partition_id = ANY (ARRAY[chosen.partition_id]) AND attempts.task_id = chosen.id
     RETURNING attempts.*, chosen.ended_at
 ), moved AS (
     INSERT INTO finished_tasks (
@@ -101,11 +101,23 @@ WITH seen AS MATERIALIZED (
         r.completed_at, r.sla_met, r.reason, r.template_id, r.decide_by, r.after_id,
         d.created_at, d.key, d.name, d.type, d.tags, d.sla_ms, d.expires_in_ms, d.schedule_id, d.workflow_id, d.step,
         p.payload, r.ended_at
-    FROM rows_gone AS r
-    JOIN details_gone AS d ON d.partition_id = r.partition_id AND d.id = r.id
-    LEFT JOIN payloads_gone AS p
-        ON p.partition_id = r.partition_id AND p.task_id = r.id AND p.version = r.payload_version
-    ORDER BY r.partition_id, r.id
+        -- Locked, they are as this statement saw them when it began; to match what has been deleted with each other
+        -- would take the time of as many comparisons as there are pairs.
+    FROM chosen
+    CROSS JOIN LATERAL (
+        SELECT tasks.*, chosen.ended_at FROM tasks WHERE partition_id = chosen.partition_id AND id = chosen.id
+        OFFSET 0
+    ) AS r
+    CROSS JOIN LATERAL (
+        SELECT * FROM task_details WHERE tenant = r.tenant AND partition_id = r.partition_id AND id = r.id
+        OFFSET 0
+    ) AS d
+    LEFT JOIN LATERAL (
+        SELECT payload FROM payloads
+        WHERE partition_id = r.partition_id AND task_id = r.id AND version = r.payload_version
+        OFFSET 0
+    ) AS p ON true
+    ORDER BY chosen.partition_id, chosen.id
 ), attempts_moved AS (
     INSERT INTO finished_attempts (
         -- include: attempt

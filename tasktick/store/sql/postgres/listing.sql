@@ -42,7 +42,7 @@ CROSS JOIN LATERAL (
 ) AS t
 CROSS JOIN LATERAL (
     SELECT * FROM all_details
-    WHERE partition_id = t.partition_id AND id = t.id AND ended_at = t.ended_at
+    WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id AND ended_at = t.ended_at
     OFFSET 0
 ) AS d
 CROSS JOIN LATERAL (

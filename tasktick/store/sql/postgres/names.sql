@@ -43,8 +43,20 @@ DELETE FROM names WHERE (tenant, kind, name) IN (
 -- name: names_take_again
 INSERT INTO names (tenant, kind, name, object_id, created_at)
 SELECT d.tenant, :kind::text, d.key, hex_of(d.id), d.created_at
-FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN task_details AS d ON d.partition_id = partition_of(wanted.id::uuid) AND d.id = wanted.id::uuid
+FROM (
+    SELECT d.tenant, d.key, d.id, d.created_at
+    FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks WHERE partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
+        OFFSET 0
+    ) AS t
+    CROSS JOIN LATERAL (
+        SELECT * FROM task_details
+        WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+        OFFSET 0
+    ) AS d
+    OFFSET 0
+) AS d
 WHERE d.key IS NOT NULL
 ORDER BY d.tenant, d.key
 ON CONFLICT (tenant, kind, name) DO NOTHING;

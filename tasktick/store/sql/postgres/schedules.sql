@@ -71,13 +71,12 @@ WHERE (partition_id, id) IN (
 )
 ORDER BY partition_id, id
 FOR NO KEY UPDATE;
-SELECT 1 FROM tasks
-WHERE (partition_id, id) IN (
-    SELECT partition_of((row->>1)::uuid), (row->>1)::uuid
-    FROM jsonb_array_elements(:tasks::text::jsonb) AS given (row)
-)
-ORDER BY partition_id, id
-FOR NO KEY UPDATE;
+SELECT 1 FROM (
+    SELECT DISTINCT (row->>1)::uuid AS id FROM jsonb_array_elements(:tasks::text::jsonb) AS given (row)
+) AS given
+JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+ORDER BY partition_of(given.id), given.id
+FOR NO KEY UPDATE OF t;
 SELECT json_agg(place) FROM (
     SELECT (row->>0)::integer AS place
     FROM jsonb_array_elements(:schedules::text::jsonb) AS given (row)
@@ -90,7 +89,7 @@ SELECT json_agg(place) FROM (
     SELECT (row->>0)::integer AS place
     FROM jsonb_array_elements(:tasks::text::jsonb) AS given (row)
     LEFT JOIN tasks AS t
-        ON t.partition_id = partition_of((row->>1)::uuid) AND t.id = (row->>1)::uuid AND t.version = (row->>2)::integer
+        ON t.partition_id = ANY (ARRAY[partition_of((row->>1)::uuid)]) AND t.id = (row->>1)::uuid AND t.version = (row->>2)::integer
     WHERE t.id IS NULL
 ) AS stale;
 

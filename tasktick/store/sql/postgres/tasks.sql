@@ -1,5 +1,6 @@
 -- Tasks: the slim state row, its details, its payloads.
 -- Every row parameter is a JSON array of objects, every result one JSON array in one cell.
+-- `state + 0` and `partition_id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
 
 -- The columns of a task's row, in their order.
 -- fragment: columns
@@ -45,7 +46,7 @@ FROM json_to_recordset(:rows::text::json) AS given (task_id uuid, version intege
 WITH wanted AS MATERIALIZED (
     SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)
 ), hot AS MATERIALIZED (
-    SELECT t.* FROM wanted JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id
+    SELECT t.* FROM wanted JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND t.id = wanted.id
 )
 SELECT json_agg(json_build_object(
     'id', hex_of(t.id), 'tenant', t.tenant, 'state', t.state, 'queue', t.queue, 'host', t.host,
@@ -97,23 +98,21 @@ FROM json_to_recordset(:rows::text::json) AS given (
     picked_at bigint, started_at bigint, completed_at bigint, sla_met boolean, reason text, template_id uuid,
     decide_by bigint, after_id uuid
 )
-WHERE tasks.partition_id = partition_of(given.id) AND tasks.id = given.id
+WHERE tasks.partition_id = ANY (ARRAY[partition_of(given.id)]) AND tasks.id = given.id
     AND tasks.version = given.version AND tasks.state + 0 = given.from_state;
 
 -- Finished tasks that are wanted back in the hot tables. Who is just being moved is waited for; a day's row keeps the
 -- day from being dropped meanwhile. What is in the hot tables is locked, and stays.
 -- name: task_take_back
-SELECT 1 FROM tasks
-WHERE (partition_id, id) IN (
-    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-)
-ORDER BY partition_id, id
-FOR NO KEY UPDATE;
+SELECT 1 FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND t.id = wanted.id
+ORDER BY partition_of(wanted.id), wanted.id
+FOR NO KEY UPDATE OF t;
 SELECT 1 FROM history_days
 WHERE NOT gone AND from_at IN (
     SELECT t.ended_at - t.ended_at % 86400000 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
     JOIN finished_tasks AS t
-        ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+        ON t.partition_id = ANY (ARRAY[partition_of(wanted.id::uuid)]) AND t.id = wanted.id::uuid
         AND t.ended_at >= id_at(wanted.id::uuid) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
 )
 ORDER BY from_at
@@ -167,16 +166,14 @@ FROM gone;
 -- Which of these changes, by their place in the list, were made from a row that is no longer so. What is found holds
 -- until the commit: the rows are locked first, in order.
 -- name: task_change_stale
-SELECT 1 FROM tasks
-WHERE (partition_id, id) IN (
-    SELECT partition_of(given.id), given.id FROM json_to_recordset(:rows::text::json) AS given (id uuid)
-)
-ORDER BY partition_id, id
-FOR NO KEY UPDATE;
+SELECT 1 FROM (SELECT DISTINCT id FROM json_to_recordset(:rows::text::json) AS rows (id uuid)) AS given
+JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+ORDER BY partition_of(given.id), given.id
+FOR NO KEY UPDATE OF t;
 SELECT json_agg(given.place - 1)
 FROM jsonb_array_elements(:rows::text::jsonb) WITH ORDINALITY AS given (row, place)
 LEFT JOIN tasks AS t
-    ON t.partition_id = partition_of((given.row->>'id')::uuid) AND t.id = (given.row->>'id')::uuid
+    ON t.partition_id = ANY (ARRAY[partition_of((given.row->>'id')::uuid)]) AND t.id = (given.row->>'id')::uuid
     AND t.version = (given.row->>'version')::integer AND t.state + 0 = (given.row->>'from_state')::smallint
 WHERE t.id IS NULL;
 
@@ -184,10 +181,19 @@ WHERE t.id IS NULL;
 UPDATE task_details SET
     name = given.name, type = given.type, tags = given.tags, sla_ms = given.sla_ms,
     expires_in_ms = given.expires_in_ms
-FROM json_to_recordset(:rows::text::json) AS given (
-    id uuid, name text, type text, tags text, sla_ms bigint, expires_in_ms bigint
-)
-WHERE task_details.partition_id = partition_of(given.id) AND task_details.id = given.id;
+FROM (
+    SELECT one.*, t.tenant, t.partition_id
+    FROM json_to_recordset(:rows::text::json) AS one (
+        id uuid, name text, type text, tags text, sla_ms bigint, expires_in_ms bigint
+    )
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks WHERE partition_id = partition_of(one.id) AND id = one.id
+        OFFSET 0
+    ) AS t
+    OFFSET 0
+) AS given
+WHERE task_details.tenant = ANY (ARRAY[given.tenant])
+    AND task_details.partition_id = ANY (ARRAY[given.partition_id]) AND task_details.id = given.id;
 
 -- name: task_by_key
 SELECT json_agg(hex_of(id)) FROM (
@@ -199,10 +205,10 @@ SELECT json_agg(hex_of(id)) FROM (
 -- name: payload_latest
 SELECT json_agg(json_build_array(hex_of(t.id), p.version, p.payload::json))
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN tasks AS t ON t.partition_id = partition_of(wanted.id::uuid) AND t.id = wanted.id::uuid
+JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id::uuid)]) AND t.id = wanted.id::uuid
 JOIN payloads AS p
-    ON p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
-    AND p.version = t.payload_version;
+    ON p.partition_id = ANY (ARRAY[partition_of(coalesce(t.template_id, t.id))])
+    AND p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version;
 
 -- In the order asked for, the first one always, the others as far as they come to no more than so many characters.
 -- name: payload_read
@@ -212,24 +218,30 @@ SELECT json_agg(json_build_array(hex_of(task_id), version, payload::json) ORDER 
         sum(length(p.payload)) OVER (ORDER BY wanted.place) AS chars
     FROM jsonb_array_elements(:keys::text::jsonb) WITH ORDINALITY AS wanted (key, place)
     JOIN payloads AS p
-        ON p.partition_id = partition_of((wanted.key->>0)::uuid) AND p.task_id = (wanted.key->>0)::uuid
+        ON p.partition_id = ANY (ARRAY[partition_of((wanted.key->>0)::uuid)]) AND p.task_id = (wanted.key->>0)::uuid
         AND p.version = (wanted.key->>1)::integer
 ) AS found
 WHERE chars <= :chars_max::bigint OR place = 1;
 
 -- Rows: id, state. A task that is in another state by now stays, and then nobody goes.
 -- name: task_delete
-DELETE FROM task_details WHERE (partition_id, id) IN (
-    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-);
-DELETE FROM payloads WHERE (partition_id, task_id) IN (
-    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-);
-DELETE FROM attempts WHERE (partition_id, task_id) IN (
-    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-);
+DELETE FROM task_details
+USING (
+    SELECT t.tenant, t.partition_id, t.id FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks WHERE partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
+        OFFSET 0
+    ) AS t
+    OFFSET 0
+) AS t
+WHERE task_details.tenant = ANY (ARRAY[t.tenant])
+    AND task_details.partition_id = ANY (ARRAY[t.partition_id]) AND task_details.id = t.id;
+DELETE FROM payloads USING json_array_elements_text(:ids::text::json) AS wanted (id)
+WHERE payloads.partition_id = ANY (ARRAY[partition_of(wanted.id::uuid)]) AND payloads.task_id = wanted.id::uuid;
+DELETE FROM attempts USING json_array_elements_text(:ids::text::json) AS wanted (id)
+WHERE attempts.partition_id = ANY (ARRAY[partition_of(wanted.id::uuid)]) AND attempts.task_id = wanted.id::uuid;
 DELETE FROM dead_letters
 WHERE task_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));
 DELETE FROM tasks USING jsonb_array_elements(:rows::text::jsonb) AS given (row)
-WHERE tasks.partition_id = partition_of((row->>0)::uuid) AND tasks.id = (row->>0)::uuid
+WHERE tasks.partition_id = ANY (ARRAY[partition_of((row->>0)::uuid)]) AND tasks.id = (row->>0)::uuid
     AND tasks.state + 0 = (row->>1)::smallint;

@@ -1,4 +1,5 @@
 -- Fires that wait until the one before them has ended. States: 1 blocked.
+-- `state + 0` and `partition_id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
 
 -- The schedule's row is locked first: two that end at once would otherwise both see nobody waiting (RULES).
 -- name: waiters_of
@@ -10,14 +11,14 @@ SELECT json_agg(json_build_array(
     hex_of(s.holder_id),
     json_build_array(hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, :now::bigint)
 ))
-FROM schedules AS s JOIN tasks AS t ON t.partition_id = partition_of(s.buffered_id) AND t.id = s.buffered_id
-WHERE s.holder_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json)) AND t.state = 1;
+FROM schedules AS s JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(s.buffered_id)]) AND t.id = s.buffered_id
+WHERE s.holder_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json)) AND t.state + 0 = 1;
 
 -- name: waiters_go
 UPDATE tasks SET state = :state::smallint, wake_at = :now::bigint, updated_at = :now::bigint, version = version + 1
-WHERE (partition_id, id) IN (
-    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-) AND state + 0 = 1;
+FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+WHERE tasks.partition_id = ANY (ARRAY[partition_of(wanted.id::uuid)]) AND tasks.id = wanted.id::uuid
+    AND tasks.state + 0 = 1;
 
 -- name: waiters_line_free
 UPDATE schedules SET buffered_id = NULL, holder_id = NULL
@@ -29,20 +30,44 @@ SELECT 1 FROM schedules
 WHERE (partition_id, id) IN (
     SELECT partition_of(id_of(d.schedule_id)), id_of(d.schedule_id)
     FROM json_array_elements_text(:ids::text::json) AS ended (id)
-    JOIN task_details AS d ON d.partition_id = partition_of(ended.id::uuid) AND d.id = ended.id::uuid
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks WHERE partition_id = partition_of(ended.id::uuid) AND id = ended.id::uuid
+        OFFSET 0
+    ) AS t
+    CROSS JOIN LATERAL (
+        SELECT * FROM task_details
+        WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+        OFFSET 0
+    ) AS d
 )
 ORDER BY partition_id, id
 FOR NO KEY UPDATE;
 UPDATE tasks SET after_id = s.holder_id, version = tasks.version + 1
 FROM json_array_elements_text(:ids::text::json) AS ended (id)
-JOIN task_details AS d ON d.partition_id = partition_of(ended.id::uuid) AND d.id = ended.id::uuid
+CROSS JOIN LATERAL (
+    SELECT * FROM tasks WHERE partition_id = partition_of(ended.id::uuid) AND id = ended.id::uuid
+    OFFSET 0
+) AS t
+CROSS JOIN LATERAL (
+    SELECT * FROM task_details
+    WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+    OFFSET 0
+) AS d
 JOIN schedules AS s
     ON s.partition_id = partition_of(id_of(d.schedule_id)) AND s.id = id_of(d.schedule_id) AND s.buffered_id = d.id
-WHERE tasks.partition_id = partition_of(s.next_id) AND tasks.id = s.next_id AND tasks.after_id = s.buffered_id;
+WHERE tasks.partition_id = ANY (ARRAY[partition_of(s.next_id)]) AND tasks.id = s.next_id AND tasks.after_id = s.buffered_id;
 UPDATE schedules SET
     last_id = CASE WHEN last_id = buffered_id THEN holder_id ELSE last_id END, buffered_id = NULL, holder_id = NULL
 WHERE (partition_id, id) IN (
     SELECT partition_of(id_of(d.schedule_id)), id_of(d.schedule_id)
     FROM json_array_elements_text(:ids::text::json) AS ended (id)
-    JOIN task_details AS d ON d.partition_id = partition_of(ended.id::uuid) AND d.id = ended.id::uuid
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks WHERE partition_id = partition_of(ended.id::uuid) AND id = ended.id::uuid
+        OFFSET 0
+    ) AS t
+    CROSS JOIN LATERAL (
+        SELECT * FROM task_details
+        WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+        OFFSET 0
+    ) AS d
 ) AND buffered_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));

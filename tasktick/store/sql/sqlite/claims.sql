@@ -104,6 +104,7 @@ FROM (
     SELECT * FROM tasks
     WHERE state = 4
         AND lease_until <= :now
+        AND lease_until > :since
         AND id NOT IN (SELECT value FROM json_each(:own))
     -- include: owned
     ORDER BY lease_until, id LIMIT :limit
