@@ -162,9 +162,7 @@ def _json(text: str) -> tuple[Any, Callable[[Place], int]]:
         if len(made) < len(found):
             names = [name for name, _ in found]
             twice = next(name for name in names if names.count(name) > 1)
-            raise Unreadable(
-                f"The name {twice[:128]!r} stands here twice.", _found(text, _JSON_NAME, (twice,), last=True)
-            )
+            raise Unreadable(f"The name {twice[:128]!r} stands twice in one object.")
         return made
 
     try:

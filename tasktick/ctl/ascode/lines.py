@@ -71,20 +71,15 @@ def of_json(text: str) -> dict[Place, int]:
         match token:
             case "\n":
                 number += 1
-            case "{":
-                place.append("")
-            case "[":
-                place.append(0)
-                lines.setdefault(tuple(place), number)
+            case "{" | "[":
+                place.append("" if token == "{" else 0)
             case "}" | "]":
                 del place[-1:]
-            case ",":
-                if place and isinstance(place[-1], int):
-                    place[-1] += 1
-            case ":":
-                if place and isinstance(place[-1], str):
-                    place[-1] = name
-                    lines.setdefault(tuple(place), number)
+            case "," if place:
+                place[-1] = place[-1] + 1 if isinstance(place[-1], int) else ""
+            case ":" if place:
+                place[-1] = name
+                lines.setdefault(tuple(place), number)
             case _ if token[0] == '"':
                 name = _text(token)
     return lines
