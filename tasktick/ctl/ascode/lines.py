@@ -67,12 +67,12 @@ def of_json(text: str) -> dict[Place, int]:
     place: list[str | int] = []
     number, name = 1, ""
     for found in _TOKEN.finditer(text):
-        token = found[0]
-        match token:
+        mark = found[0]
+        match mark:
             case "\n":
                 number += 1
             case "{" | "[":
-                place.append("" if token == "{" else 0)
+                place.append("" if mark == "{" else 0)
             case "}" | "]":
                 del place[-1:]
             case "," if place:
@@ -80,13 +80,13 @@ def of_json(text: str) -> dict[Place, int]:
             case ":" if place:
                 place[-1] = name
                 lines.setdefault(tuple(place), number)
-            case _ if token[0] == '"':
-                name = _text(token)
+            case _ if mark[0] == '"':
+                name = _text(mark)
     return lines
 
 
-def _text(token: str) -> str:
+def _text(mark: str) -> str:
     try:
-        return str(json.loads(token))
+        return str(json.loads(mark))
     except ValueError:
-        return token
+        return mark
