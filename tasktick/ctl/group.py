@@ -65,6 +65,7 @@ class CtlGroup(LazyGroup):
         "plan": "tasktick.ctl.ascode.commands:plan",
         "apply": "tasktick.ctl.ascode.commands:apply",
         "export": "tasktick.ctl.ascode.commands:export",
+        "import": "tasktick.ctl.importers.command:command",
         "stats": "tasktick.ctl.stats:command",
         "events": "tasktick.ctl.events:command",
         "secret": "tasktick.ctl.secret:group",

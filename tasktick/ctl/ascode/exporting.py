@@ -19,7 +19,7 @@ from tasktick.ctl.connect import Session
 
 OWNER_DEFAULT = "default"
 PRIVATE = 0o600
-INLINE = frozenset({"body"})
+INLINE = frozenset({"body", "payload"})
 # Where it is always good to know.
 _SAID = frozenset({"timezone"})
 _SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|\s+')
@@ -172,9 +172,9 @@ def written(made: Exported, form: str) -> str:
 
         return yaml_text.dump(made.document)
     for one in made.document["schedules"].values():
-        target = one["task"]["target"]
-        if "body" in target and not toml_text.can_say(target["body"]):
-            target["body_json"] = msgspec.json.encode(target.pop("body")).decode()
+        for part, name in ((one["task"].get("target", {}), "body"), (one["task"], "payload")):
+            if name in part and not toml_text.can_say(part[name]):
+                part[f"{name}_json"] = msgspec.json.encode(part.pop(name)).decode()
     return toml_text.dump(made.document, INLINE)
 
 

@@ -47,24 +47,37 @@ def prepared(declared: Declared) -> tuple[list[Wanted], list[Fault]]:
 
 
 def _target(declared: Declared, request: dict[str, Any], place: tuple[str, ...]) -> tuple[bool, list[Fault]]:
-    """The call, with its references and its `body_json` resolved, in place."""
+    """The task, with its references, its `body_json` and `payload_json` resolved, in place; whether it has secrets."""
     task = request.get("task")
-    target = task.get("target") if isinstance(task, dict) else None
-    if not isinstance(task, dict) or not isinstance(target, dict):
+    if not isinstance(task, dict):
         return False, []
+    found = _json_text(declared, task, "payload", (*place, "task"))
+    target = task.get("target")
+    if not isinstance(target, dict):
+        return False, found
     at = (*place, "task", "target")
-    found = []
     made, wrong = references.headers_of(target, os.environ, Path(declared.file).parent)
-    if "body_json" in made:
-        try:
-            raw = str(made.pop("body_json")).encode()
-            msgspec.json.decode(raw)
-            made.setdefault("body", msgspec.Raw(raw))
-        except (msgspec.DecodeError, UnicodeError) as error:
-            found.append(declared.fault((*at, "body_json"), f"This is no JSON: {error}."))
-    request["task"] = {**task, "target": made}
+    found += _json_text(declared, made, "body", at)
+    task["target"] = made
     found += [declared.fault((*at, "headers", name), detail) for name, detail in wrong]
     return made.get("headers") != target.get("headers"), found
+
+
+def _json_text(declared: Declared, part: dict[str, Any], name: str, place: tuple[str, ...]) -> list[Fault]:
+    """A value that is written as the text of its JSON, which is sent as it stands."""
+    said = f"{name}_json"
+    if said not in part:
+        return []
+    text = part.pop(said)
+    if name in part:
+        return [declared.fault((*place, said), f"Give one of `{name}` and `{said}`.")]
+    try:
+        raw = str(text).encode()
+        msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return [declared.fault((*place, said), f"This is no JSON: {error}.")]
+    part[name] = msgspec.Raw(raw)
+    return []
 
 
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:

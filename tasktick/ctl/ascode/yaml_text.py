@@ -40,25 +40,40 @@ def resolved(text: str) -> Any:
 
 def load(text: str) -> tuple[Any, Callable[[Place], int]]:
     """The one document of a text, and the lines of its parts."""
+    nodes = _nodes(text)
+    if len(nodes) > 1:
+        raise Unreadable("This has several documents: a file has one.", nodes[1].start_mark.line + 1)
+    if not nodes:
+        return None, lambda _: 0
+    lines: dict[Place, int] = {}
+    return _value(nodes[0], (), lines), finder(lines)
+
+
+def load_all(text: str) -> list[Any]:
+    """Every document of a text."""
+    return [_value(node, (), {}) for node in _nodes(text)]
+
+
+def _nodes(text: str) -> "list[yaml.Node]":
+    """The documents, bounded, before anything is made of them."""
     yaml = _pyyaml()
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - the parser reads it of the class
 
-    lines: dict[Place, int] = {}
     try:
-        node = yaml.compose(text, Loader=Loader)
+        nodes = list(yaml.compose_all(text, Loader=Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = error.problem or error.context
         raise Unreadable(f"This is no YAML: {said}.", 0 if mark is None else mark.line + 1) from None
     except yaml.YAMLError as error:
         raise Unreadable(f"This is no YAML: {error}.") from None
-    if node is None:
-        return None, lambda _: 0
-    _bound(node, {}, set())
-    value = _value(node, (), lines)
-    return value, finder(lines)
+    except RecursionError:
+        raise Unreadable("This is nested too deep.") from None
+    for node in nodes:
+        _bound(node, {}, set())
+    return nodes
 
 
 def _pyyaml() -> Any:
