@@ -119,8 +119,8 @@ def _least(session: Session, one: dict[str, Any], default: Mapping[str, Any]) ->
 def _given(value: Any) -> Any:
     """Without what is null."""
     if isinstance(value, dict):
-        return {name: _given(one) if name != "body" else one for name, one in value.items() if one is not None}
-    return value
+        return {name: _given(one) if name not in INLINE else one for name, one in value.items() if one is not None}
+    return [_given(one) for one in value] if isinstance(value, list) else value
 
 
 def _masked_whole(whole: dict[str, Any]) -> dict[str, Any]:

@@ -60,10 +60,9 @@ def written(value: Any) -> str:
         case Mapping():
             inner = ", ".join(f"{key(name)} = {written(one)}" for name, one in value.items())
             return f"{{ {inner} }}" if inner else "{}"
-        case float():
-            return repr(value)
         case _:
-            return str(value)
+            assert isinstance(value, int | float), "who has more than TOML can say asks `can_say` first"
+            return repr(value)
 
 
 def _text(text: str) -> str:
