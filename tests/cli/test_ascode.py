@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cli.program import DEADLINE_S, Program, end, until
+from tests.cli.program import CHECKOUT, DEADLINE_S, Program, end, until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -235,3 +235,10 @@ def test_what_an_importer_writes_can_be_applied(daemon: Running) -> None:
     assert "no machine" in daemon.ctl("import", "crontab", str(crontab), code=1)
     daemon.ctl("import", "crontab", str(crontab), "--partial")
     assert "is no JSON" in daemon.ctl("import", "qstash", str(crontab), code=2)
+
+
+def test_the_example_of_the_documentation(daemon: Running) -> None:
+    page = (CHECKOUT / "docs" / "schedules-as-code.md").read_text()
+    file = str(daemon.file(page.split("```toml\n")[1].split("```")[0].replace("REPORT_TOKEN", "API_TOKEN")))
+    assert "Done: 3 created." in daemon.ctl("apply", file, "--yes")
+    assert daemon.planned(file)["counts"]["none"] == 3

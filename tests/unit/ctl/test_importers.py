@@ -115,7 +115,7 @@ def cron_job(container: dict[str, Any], job: dict[str, Any] | None = None, **spe
     return [{"kind": "CronJob", "metadata": meta, "spec": {**whole, **spec}}]
 
 
-CURL = {"image": "docker.io/curlimages/curl:8.1", "args": ["-X", "POST", "https://app.example/h"]}
+CURL = {"image": "registry.example:5000/curlimages/curl:8.1", "args": ["-X", "POST", "https://app.example/h"]}
 
 
 def test_a_cron_job_of_kubernetes() -> None:
