@@ -1,6 +1,7 @@
 """Schedules as code on a real daemon: planned, applied, exported, pruned, and found to have drifted."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -242,3 +243,16 @@ def test_the_example_of_the_documentation(daemon: Running) -> None:
     file = str(daemon.file(page.split("```toml\n")[1].split("```")[0].replace("REPORT_TOKEN", "API_TOKEN")))
     assert "Done: 3 created." in daemon.ctl("apply", file, "--yes")
     assert daemon.planned(file)["counts"]["none"] == 3
+
+
+def test_examples_of_migrations_are_taken(daemon: Running) -> None:
+    page = (CHECKOUT / "docs" / "migrating.md").read_text()
+    made = [part.split("```")[0] for part in page.split("```toml\n")[1:]]
+    names = [
+        str(daemon.file(re.sub(r"\$\{ENV:\w+\}", "${ENV:API_TOKEN}", text), f"m{n}.toml"))
+        for n, text in enumerate(made)
+    ]
+    # Of each source one is called alike.
+    for name in names:
+        assert "0 to change, 0 to prune, 0 unchanged" in daemon.ctl("plan", name)
+    assert len(names) == 6

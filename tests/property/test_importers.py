@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tasktick.ctl.importers import apscheduler, celery, eventbridge, qstash
+from tasktick.ctl.importers import apscheduler, celery, crontab, eventbridge, kubernetes, qstash
 from tasktick.ctl.importers.account import Account, Options
 from tasktick.model.schedule import Rule
 from tasktick.timetable.fires import fires as our_fires
@@ -163,3 +163,54 @@ def test_the_oracle_tells_numberings_apart() -> None:
     for days in (oracle.apscheduler_day("*", "*", "1"), oracle.eventbridge_day("?", "*", "1")):
         with pytest.raises(AssertionError):
             held_against(made, days, "0", "9")
+
+
+keys = st.sampled_from(
+    (
+        "cron",
+        "schedule",
+        "spec",
+        "kind",
+        "items",
+        "metadata",
+        "task",
+        "trigger",
+        "fields",
+        "model",
+        "pk",
+        "crontab",
+        "destination",
+        "header",
+        "Name",
+        "ScheduleExpression",
+        "Target",
+        "jobTemplate",
+        "beat_schedule",
+        "Schedules",
+        "jobs",
+    )
+)
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+leaves |= st.sampled_from(
+    ("CronJob", "List", "cron", "interval", "0 9 * * *", "rate(1 day)", "cron[hour='9']", "https://a/")
+)
+documents = st.recursive(
+    leaves, lambda one: st.lists(one, max_size=3) | st.dictionaries(keys, one, max_size=4), max_leaves=12
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(documents)
+def test_whatever_a_source_holds_is_told_and_never_a_crash(document: Any) -> None:
+    for read in (qstash.read, celery.read, apscheduler.read, eventbridge.read):
+        read(Account(OPTIONS), document)
+    kubernetes.read(Account(OPTIONS), [document])
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(st.text("0123456789 */-,@=%\\'\"$(){}|;<>&curlwgethps:d\t\n", max_size=60))
+def test_whatever_a_crontab_holds_is_told_and_never_a_crash(text: str) -> None:
+    for line in (text, f"0 9 * * * {text}", f"0 9 * * * curl {text}", f"0 9 * * * wget https://app.example/ {text}"):
+        crontab.read(Account(OPTIONS), line)

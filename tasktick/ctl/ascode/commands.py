@@ -92,10 +92,14 @@ def apply(files: tuple[str, ...], prune: bool, force: bool, form: str | None, ye
     to_do = applying.steps(changes)
     visible = [one for one in to_do if one.action != "none"]
     if visible and not yes:
-        if not sys.stdin.isatty() or "-" in files:
+        if not _somebody_is_there() or "-" in files:
             raise click.UsageError(f"This would do {len(visible)} things, and there is nobody to ask: say --yes.")
         click.confirm(f"Do this to {connected.place.url}?", abort=True, err=True)
     _carry_out(connected, to_do)
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()
 
 
 def _carry_out(connected: Session, to_do: Sequence[Change]) -> None:

@@ -47,6 +47,8 @@ def export(session: Session, owner: str | None) -> Exported:
     for one in sorted(found, key=lambda one: str(one.get("key"))):
         if one.get("key"):
             made[one["key"]] = _least(session, one, default)
+            if one.get("paused_until"):
+                told.append(f"{one['key']}: it is paused until a time; a file only says that it is paused.")
             if _has_mask(one):
                 told.append(
                     f"{one['key']}: its secret headers are {MASK} here; put a reference such as ${{ENV:NAME}} there."

@@ -14,6 +14,7 @@ Outcome = Literal["carried", "changed", "refused"]
 KEY_CHARS_MAX = 100
 SHOWN_CHARS_MAX = 200
 COMMANDS = "commands"
+NOT_OF_ITS_FORM = "A value in it is not of the form that its source gives it."
 _NO_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
 _NO_VARIABLE = re.compile(r"[^A-Za-z0-9]+")
 
@@ -108,6 +109,9 @@ class Account:
         except RuleRefused as refused:
             details = [detail for _, detail in refused.errors]
             self.lines.append(Line(where, shown, "refused", None, [*entry.details, *details]))
+            return
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
+            self.lines.append(Line(where, shown, "refused", None, [*entry.details, NOT_OF_ITS_FORM]))
             return
         self.schedules[entry.key] = made
         self.lines.append(Line(where, shown, "changed" if entry.details else "carried", entry.key, entry.details))

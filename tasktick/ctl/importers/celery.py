@@ -42,10 +42,10 @@ def read(account: Account, document: Any) -> None:
     if isinstance(document, list):
         _fixtures(account, document)
         return
-    if not isinstance(document, Mapping):
+    table = document.get("beat_schedule", document) if isinstance(document, Mapping) else None
+    if not isinstance(table, Mapping) or not isinstance(document, Mapping):
         account.refuse("the file", type(document).__name__, "This is neither a beat_schedule nor a list of fixtures.")
         return
-    table = document.get("beat_schedule", document)
     zone = document.get("timezone") if "beat_schedule" in document else None
     for name, one in table.items():
         if isinstance(one, Mapping) and "task" in one and "schedule" in one:

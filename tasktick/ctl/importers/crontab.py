@@ -57,6 +57,9 @@ def _entry(account: Account, where: str, line: str, variables: dict[str, str]) -
             account.refuse(where, user, "A crontab of the system has a user before the command, and this has not.")
             return
     command, stdin = _standard_input(command)
+    if not command:
+        account.refuse(where, when, "There is no command before the `%`.")
+        return
     account.add(
         where,
         _name(_with_known(command, variables)),

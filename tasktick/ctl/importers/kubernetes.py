@@ -17,6 +17,8 @@ from tasktick.ctl.importers.crontab import call_task
 _OVERLAP = {"Allow": "allow", "Forbid": "skip", "Replace": "cancel_other"}
 _SHELLS = ("sh", "bash", "ash", "dash")
 _BACKOFF_LIMIT = 6
+# Kubernetes reads YAML by the older rules, by which these words are true.
+_YES = (True, "yes", "Yes", "YES", "on", "On", "ON", "y", "Y")
 
 
 def read(account: Account, documents: list[Any]) -> None:
@@ -27,7 +29,9 @@ def read(account: Account, documents: list[Any]) -> None:
         elif isinstance(one, Mapping) and one.get("kind") == "CronJob":
             meta = _part(one, "metadata")
             name = str(meta.get("name") or f"cronjob-{number}")
-            account.add(f"CronJob {meta.get('namespace', 'default')}/{name}", name, partial(_schedule, document=one))
+            space = str(meta.get("namespace") or "default")
+            key = name if space == "default" else f"{space}.{name}"
+            account.add(f"CronJob {space}/{name}", key, partial(_schedule, document=one))
         elif one is not None:
             kind = one.get("kind") if isinstance(one, Mapping) else type(one).__name__
             account.refuse(f"document {number}", str(kind), "This is no CronJob.")
@@ -55,7 +59,7 @@ def _schedule(entry: Entry, document: Mapping[str, Any]) -> dict[str, Any]:
         "timezone": entry.zone(spec.get("timeZone") or zone, "a CronJob without timeZone"),
         "overlap": _OVERLAP[policy],
         "catch_up": {"mode": "latest", **({"window": f"{int(late)}s"} if late else {})},
-        "paused": True if spec.get("suspend") else None,
+        "paused": True if spec.get("suspend") in _YES else None,
         "task": _task(entry, _part(spec, "jobTemplate", "spec")),
     }
     labels = _part(document, "metadata", "labels")

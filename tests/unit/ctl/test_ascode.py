@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tasktick.ctl.ascode import commands
 from tests.fakes.api_stub import ApiStub, Told, refused, told
 from tests.unit.ctl.conftest import Ctl
 
@@ -83,3 +86,14 @@ def test_what_a_server_says_reaches_no_terminal_raw(ctl: Ctl, stub: ApiStub, tmp
     stub.tell(preview(name="x"), preview(name="x"), told({"data": [], "next_cursor": None}), there)
     result = ctl("plan", file(tmp_path, "a"), "--force")
     assert "\x1b" not in result.stdout
+
+
+def test_a_person_is_asked(ctl: Ctl, stub: ApiStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "_somebody_is_there", lambda: True)
+    stub.tell(preview(), *empty(), gone())
+    result = ctl("apply", file(tmp_path, "a"), stdin="n\n")
+    assert result.exit_code == 1
+    assert f"Do this to {stub.url}?" in result.stderr
+    assert [asked.method for asked in stub.asked] == ["POST", "POST", "GET", "GET"]
+    stub.tell(preview(), *empty(), gone(), told({"version": 1}, 201))
+    assert ctl("apply", file(tmp_path, "a"), stdin="y\n").exit_code == 0

@@ -153,7 +153,7 @@ def test_containers_that_call_and_those_that_do_more() -> None:
     assert only(kubernetes.read, cron_job(words))["task"]["target"]["url"] == "https://app.example/b"
     more = {"image": "busybox", "command": ["sh", "-c", "date; curl https://app.example/"]}
     made = account(kubernetes.read, cron_job(more))
-    assert made.schedules["hello"]["task"]["payload"] == {"containers": [{"name": "c", **more}]}
+    assert made.schedules["shop.hello"]["task"]["payload"] == {"containers": [{"name": "c", **more}]}
     assert "more than one command" in said(made)
 
 
