@@ -100,7 +100,7 @@ class Api:
             permit(principal, route.permission)
         self._check_open(route)
         query = _query_of(request)
-        if query and route.writes:
+        if query and route.writes and not route.query:
             # `?dry_run=true` must not be taken for a wish that was heard.
             raise Refused(
                 "validation_failed", NO_SUCH_WORD, errors=[(f"?{name[:100]}", NO_SUCH_WORD) for name in query]

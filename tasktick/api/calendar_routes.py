@@ -30,6 +30,7 @@ def table() -> tuple[Route, ...]:
             Permission.MANAGE,
             (200, 201, 412, 422),
             "Make a calendar, or replace what stands in it",
+            query=filters.CALENDAR_PUT_WORDS,
             answer=Calendar,
             model=CalendarRequest,
             size="body",

@@ -52,9 +52,13 @@ async def put(call: Call) -> Reply:
     """PUT /v1/calendars/{name}: make it, or make it what is given; the same again changes nothing."""
     name, now = call.parameters["name"], call.now
     faults = Faults()
+    filters.known(faults, call.query, filters.CALENDAR_PUT_WORDS)
+    is_dry = filters.flag(faults, call.query, "dry_run")
     checks.key(faults, "/name", name)
     content, left_out = _content(call, faults)
     faults.end()
+    if is_dry:
+        return answer(OK, shown(Calendar(call.tenant, name, 1, now, now, content), left_out))
 
     async def operation(tx: Transaction) -> tuple[Calendar, bool]:
         await calendars.lock(tx, call.tenant, [name])

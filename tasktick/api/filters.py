@@ -25,6 +25,7 @@ ATTEMPT_WORDS = frozenset({"limit", "cursor"})
 SECRET_WORDS = frozenset({"reveal"})
 KEY_WORDS = frozenset({"limit", "cursor", "revoked"})
 CALENDAR_WORDS = frozenset({"limit", "cursor"})
+CALENDAR_PUT_WORDS = frozenset({"dry_run"})
 TENANT_WORDS = frozenset({"limit", "cursor"})
 CLASSES = frozenset({"receiver", "network", "policy", "platform"})
 TEXT_CHARS_MAX = 200

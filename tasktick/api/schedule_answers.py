@@ -28,14 +28,6 @@ class Warned(Answered):
     detail: str
 
 
-class Preview(Answered):
-    """What a schedule would come to."""
-
-    fires: list[Fire]
-    description: Annotated[str, Meta(description="What it means, in words.")]
-    warnings: list[Warned]
-
-
 class DstShown(Answered):
     """What becomes of a fixed time that a day does not have, or has twice."""
 
@@ -91,12 +83,10 @@ class RuleShown(Answered):
     rrule: str | None
 
 
-class Schedule(Answered):
-    """A schedule."""
+class ScheduleDefinition(Answered):
+    """What a client says about a schedule, in full and as it is read: what is not said has its default."""
 
-    id: ScheduleId
     key: str | None
-    tenant: str
     name: str | None
     cron: str | None
     every: Seconds | None
@@ -115,21 +105,28 @@ class Schedule(Answered):
     pause_on_failures: Annotated[
         int | None, Meta(description="After so many fires in a row that gave up, it pauses itself.")
     ]
-    consecutive_failures: Annotated[
-        int, Meta(description="Fires that gave up since one succeeded, or since it was resumed.")
-    ]
     calendars: list[str | UseShown]
-    skips: Annotated[list[Time], Meta(description="Times to come that are left out by request.")]
     task: ScheduleTask
     workflow: None
     tags: dict[str, str]
     paused: bool
+    note: str | None
+
+
+class Schedule(ScheduleDefinition):
+    """A schedule."""
+
+    id: ScheduleId
+    tenant: str
+    skips: Annotated[list[Time], Meta(description="Times to come that are left out by request.")]
     paused_until: Time | None
     pause_reason: Annotated[
         PauseReason | None,
         Meta(description="By whom it was paused: somebody, its failures, or a receiver that answered 410 Gone."),
     ]
-    note: str | None
+    consecutive_failures: Annotated[
+        int, Meta(description="Fires that gave up since one succeeded, or since it was resumed.")
+    ]
     next_fire_at: Annotated[Time | None, Meta(description="Its next nominal time.")]
     last_fire_at: Annotated[Time | None, Meta(description="The nominal time of its last run.")]
     counts: FireCounts
@@ -139,6 +136,22 @@ class Schedule(Answered):
     created_at: Time
     updated_at: Time
     version: int
+
+
+class Upcoming(Answered):
+    """What is to come of a schedule."""
+
+    fires: list[Fire]
+    description: Annotated[str, Meta(description="What it means, in words.")]
+    warnings: list[Warned]
+
+
+class Preview(Upcoming):
+    """What a schedule would come to."""
+
+    schedule: Annotated[
+        ScheduleDefinition | None, Meta(description="The schedule as it would stand here, if it was given whole.")
+    ]
 
 
 class SchedulePage(Answered):

@@ -3,6 +3,7 @@
 from tasktick.api import render
 from tasktick.api.calendar_requests import uses_shown
 from tasktick.api.render import Document, Lens
+from tasktick.api.schedule_answers import ScheduleDefinition
 from tasktick.api.times import seconds, seconds_or_none, written, written_or_none
 from tasktick.model.ids import wire
 from tasktick.model.schedule import Member, Schedule
@@ -55,6 +56,12 @@ def schedule(made: Schedule, payload: Payload, lens: Lens) -> Document:
         "updated_at": written(made.updated_at),
         "version": made.version,
     }
+
+
+def definition(made: Schedule, payload: Payload, lens: Lens) -> Document:
+    """What a client says about it, as it stands here."""
+    whole = schedule(made, payload, lens)
+    return {name: whole[name] for name in ScheduleDefinition.__struct_fields__}
 
 
 def _member(one: Member) -> Document:

@@ -92,12 +92,20 @@ def asked_for(request: ScheduleRequest, sealing: Sealing) -> Asked:
     return Asked(definition, content, key, request.paused)
 
 
-def previewed(faults: Faults, request: PreviewRequest, sealing: Sealing) -> Definition:
+class Tried(msgspec.Struct, frozen=True):
+    """A schedule to try: whole if its content is given."""
+
+    definition: Definition
+    content: Content | None
+    key: str | None
+    paused: bool | None
+
+
+def previewed(faults: Faults, request: PreviewRequest, sealing: Sealing) -> Tried:
     """A schedule to try, as far as it is given; all of it is judged."""
-    if request.task is not None:
-        content_of(faults, request.task, sealing)
-    checks.key(faults, "/key", request.key)
-    return definition_of(faults, request)
+    content = None if request.task is None else content_of(faults, request.task, sealing)
+    key = checks.key(faults, "/key", request.key)
+    return Tried(definition_of(faults, request), content, key, request.paused)
 
 
 def definition_of(faults: Faults, asked: Timing) -> Definition:

@@ -86,7 +86,7 @@ def _read() -> tuple[Route, ...]:
             (200, 404, 422),
             "Show when a schedule will fire",
             query=filters.PREVIEW_WORDS,
-            answer=schedule_answers.Preview,
+            answer=schedule_answers.Upcoming,
         ),
         Route(
             "GET",

@@ -10,7 +10,7 @@ from tasktick.api.call import Call, Reply, answer, encode, etag
 from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
 from tasktick.api.render import Document
-from tasktick.api.schedule_requests import previewed
+from tasktick.api.schedule_requests import Asked, Tried, new_schedule, previewed
 from tasktick.api.schedule_schemas import PreviewRequest
 from tasktick.api.tasks import FULL_PAGE_BYTES, FULL_SLICE, OK, RENDER_SLICE, no_query, sealing_of
 from tasktick.errors import Refused
@@ -37,6 +37,8 @@ WALKED_MAX = 20_000
 TOO_MANY = "Too many times of its rules lie before this to be counted against `max_fires`. Ask for an earlier one."
 SPREAD = Advice("jitter", "Each fire starts later, by up to `jitter`: by how much is fixed once the schedule is saved.")
 ALL_HELD = Advice("all_skipped", "Its calendars skip every one of these times.")
+# What is tried is never stored, so nobody sees it.
+NO_ID = "0" * 32
 PAUSED = Advice("paused", "It is paused, so nothing of it starts until it is resumed.")
 
 
@@ -100,8 +102,9 @@ async def preview(call: Call) -> Reply:
     faults = Faults()
     count, after = filters.preview(faults, call.query)
     request: PreviewRequest = PREVIEW.decode(call.body, call.ports.config.server.json_depth_max)
-    asked = previewed(faults, request, sealing_of(call))
+    tried = previewed(faults, request, sealing_of(call))
     faults.end()
+    asked = tried.definition
     begin = call.now if after is None else after
     # A fire may come at `start_at` itself, and each is strictly after where the search begins.
     begin = begin if asked.start_at is None else max(begin, asked.start_at - 1)
@@ -111,7 +114,16 @@ async def preview(call: Call) -> Reply:
     fires = _coming(next_fires(asked.rule, begin, count, asked.end_at), shade, left)
     advice = lint(asked.rule, begin, asked.end_at) + ([SPREAD] if asked.jitter_ms else []) + _all_held(fires)
     shown = [schedule_render.fire(one, one.nominal_at, held) for one, held in fires]
-    return answer(OK, _document(asked.rule, shown, advice))
+    return answer(OK, {**_document(asked.rule, shown, advice), "schedule": _as_saved(call, tried)})
+
+
+def _as_saved(call: Call, tried: Tried) -> Document | None:
+    """The definition as it would be answered once it is saved, so that a client can compare the two."""
+    if tried.content is None:
+        return None
+    asked = Asked(tried.definition, tried.content, tried.key, tried.paused)
+    made = new_schedule(asked, NO_ID, call.tenant, call.now)
+    return schedule_render.definition(made, tried.content.payload, render.lens_of(call))
 
 
 async def _contents(tx: Transaction, tenant: str, uses: tuple[CalendarUse, ...]) -> dict[str, Content]:

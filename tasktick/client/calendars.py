@@ -20,9 +20,18 @@ def read(name: str) -> Request:
     return core.get("calendars", name)
 
 
-def put(name: str, content: Any) -> Request:
-    """Make a calendar, or replace what stands in it; `content` is as the HTTP contract has it."""
-    return core.put("calendars", name, body=content)
+def put(name: str, content: Any, version: str | None = None) -> Request:
+    """Make a calendar, or replace what stands in it; `content` is as the HTTP contract has it.
+
+    With the `ETag` of what was read, only if nobody was faster.
+    """
+    return core.put("calendars", name, body=content, version=version)
+
+
+def try_out(name: str, content: Any) -> Request:
+    """How the server would read it; nothing is written."""
+    request = put(name, content)
+    return msgspec.structs.replace(request, path=f"{request.path}?dry_run=true")
 
 
 def put_icalendar(name: str, file: bytes) -> Request:

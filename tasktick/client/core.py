@@ -197,20 +197,23 @@ def post(*names: str, body: Any = None, idempotency_key: str | None = None) -> R
     return Request("POST", _path(*names), None if body is None else msgspec.json.encode(body), headers)
 
 
-def put(*names: str, body: Any) -> Request:
-    """Have something be so, whole."""
-    return Request("PUT", _path(*names), msgspec.json.encode(body))
+def put(*names: str, body: Any, version: str | None = None) -> Request:
+    """Have something be so, whole; with the `ETag` of what was read, only if nobody was faster."""
+    return Request("PUT", _path(*names), msgspec.json.encode(body), _if_match(version))
 
 
 def patch(*names: str, body: Any, version: str | None = None) -> Request:
     """Change the fields that are given; with the `ETag` of what was read, only if nobody was faster."""
-    headers = {} if version is None else {"If-Match": version}
-    return Request("PATCH", _path(*names), msgspec.json.encode(body), headers)
+    return Request("PATCH", _path(*names), msgspec.json.encode(body), _if_match(version))
 
 
-def delete(*names: str) -> Request:
-    """Remove something."""
-    return Request("DELETE", _path(*names))
+def delete(*names: str, version: str | None = None) -> Request:
+    """Remove something; with the `ETag` of what was read, only if nobody was faster."""
+    return Request("DELETE", _path(*names), headers=_if_match(version))
+
+
+def _if_match(version: str | None) -> dict[str, str]:
+    return {} if version is None else {"If-Match": version}
 
 
 def after(request: Request, cursor: str) -> Request:

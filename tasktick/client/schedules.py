@@ -23,9 +23,9 @@ def create(schedule: Any, idempotency_key: str | None = None) -> Request:
     return core.post("schedules", body=schedule, idempotency_key=idempotency_key)
 
 
-def put(name: str, schedule: Any) -> Request:
-    """Make the schedule with this `key:…`, or replace it."""
-    return core.put("schedules", name, body=schedule)
+def put(name: str, schedule: Any, version: str | None = None) -> Request:
+    """Make the schedule with this `key:…`, or replace it; with the `ETag` of what was read, only that."""
+    return core.put("schedules", name, body=schedule, version=version)
 
 
 def find(filters: Filters | None = None) -> Request:
@@ -43,9 +43,9 @@ def change(name: str, changes: Any, version: str | None = None) -> Request:
     return core.patch("schedules", name, body=changes, version=version)
 
 
-def delete(name: str) -> Request:
-    """Remove a schedule."""
-    return core.delete("schedules", name)
+def delete(name: str, version: str | None = None) -> Request:
+    """Remove a schedule; with the `ETag` of what was read, only if nobody was faster."""
+    return core.delete("schedules", name, version=version)
 
 
 def upcoming(name: str, count: int, after: str | None = None) -> Request:

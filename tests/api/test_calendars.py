@@ -195,3 +195,11 @@ async def test_an_edit_takes_times_with_it_that_there_are_no_more(served: Served
     after = await change(served, schedule, every="2m")
     assert len(after["skips"]) == 1
     assert after["skips"][0] in coming[:2]
+
+
+async def test_a_calendar_can_be_tried(served: Served) -> None:
+    content = {"weekly": [{"days": "MON-FRI", "from": "18:00", "to": "08:00"}]}
+    tried = await served.ask("PUT", "/v1/calendars/nights?dry_run=true", content)
+    assert (tried.status, tried.json["weekly"][0]["days"]) == (200, "MON,TUE,WED,THU,FRI")
+    assert (await served.ask("GET", "/v1/calendars/nights")).status == 404
+    assert (await served.ask("PUT", "/v1/calendars/nights?dry=1", content)).status == 422

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from tasktick.api.schedule_answers import ScheduleDefinition
+from tasktick.api.schedule_schemas import ScheduleRequest
 from tests.api.served import Served
 
 PATH = "/v1/schedules/preview"
@@ -114,3 +116,20 @@ async def test_several_rules_are_told_together(served: Served) -> None:
         ("dst_gap", "Rule 3:"),
         ("dst_repeat", "Rule 3:"),
     }
+
+
+async def test_a_preview_shows_a_whole_schedule_as_it_would_stand(served: Served) -> None:
+    target = {"url": "https://app.example/x", "headers": {"Authorization": "Bearer secret-of-mine"}, "body": {"n": 1}}
+    asked = {"key": "k", "every": "90s", "jitter": "1s", "tags": {"a": "b"}, "task": {"target": target, "sla": "2m"}}
+    tried = (await served.ask("POST", PATH, asked)).json["schedule"]
+    made = (await served.ask("POST", "/v1/schedules", asked)).json
+    assert tried == {name: made[name] for name in tried}
+    assert tried.keys() == set(ScheduleDefinition.__struct_fields__)
+    assert (tried["every"], tried["task"]["sla"]) == (90, 120)
+    assert "secret-of" not in str(tried)
+    assert (await served.ask("POST", PATH, {"every": "90s"})).json["schedule"] is None
+
+
+def test_a_definition_is_all_that_a_request_may_say() -> None:
+    brought_later = {"overlap_key"}
+    assert set(ScheduleRequest.__struct_fields__) - brought_later == set(ScheduleDefinition.__struct_fields__)

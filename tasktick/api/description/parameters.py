@@ -74,6 +74,7 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
         TEXT | {"pattern": r"^\d{1,15}-\d{1,9}$", "examples": ["123-4"]},
         "Begin behind the event with this id, without one now; Last-Event-ID wins over it",
     ),
+    "dry_run": (FLAG | {"default": False}, "Only show what would stand there"),
     "reveal": (FLAG, "Show the secrets whole; it takes an operator's key"),
 }
 
