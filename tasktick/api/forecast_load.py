@@ -217,7 +217,6 @@ class _Schedules:
             return aim
         fires = about(one.rule, after, until)
         if fires > self._exact_left:
-            self._is_estimated = True
             return replace(aim, jitter_ms=one.jitter_ms)
         self._exact_left -= fires
         return replace(aim, jitter_ms=one.jitter_ms, id=one.id)
@@ -258,17 +257,16 @@ class _Schedules:
         """How many fires of one kind fall due in which minute."""
         shade = self._shade(aim)
         is_plain = shade is CLEAR and aim.left is None and not aim.id
-        if is_plain or about(aim.rule, aim.after, aim.until) > EACH_MAX:
-            counts = await self._by_minute(aim, shade)
-        else:
-            counts = await self._one_by_one(aim, shade)
-        return counts if aim.id or not aim.jitter_ms else self._smeared(aim, counts)
+        if not is_plain and about(aim.rule, aim.after, aim.until) <= EACH_MAX and (aim.id or not aim.jitter_ms):
+            return await self._one_by_one(aim, shade)
+        self._is_estimated |= shade is not CLEAR or aim.jitter_ms > 0
+        counts = await self._by_minute(aim, shade)
+        return self._smeared(aim, counts) if aim.jitter_ms else counts
 
     async def _by_minute(self, aim: Aim, shade: Shade) -> dict[int, float]:
         """What is held is so for whole minutes, if it fires so often."""
         counts: dict[int, float] = {}
         left = float("inf") if aim.left is None else aim.left
-        self._is_estimated |= shade is not CLEAR
         for minute, fires in by_minute(aim.rule, aim.after, aim.until, self._load.span.from_at):
             await self._pace.step()
             count = min(fires, left)
