@@ -19,7 +19,7 @@ from tasktick.api.pace import Pace
 from tasktick.api.tasks import OK
 from tasktick.api.times import written
 from tasktick.cluster.ring import live
-from tasktick.ready.forecast import Cap, Caps, Lane, Minute, play
+from tasktick.ready.forecast import Cap, Caps, Lane, Minute, Play
 from tasktick.store import forecast as stored
 from tasktick.store import leases
 from tasktick.store.forecast import Measured, Whose
@@ -82,10 +82,7 @@ async def _made(call: Call, asked: Asked) -> bytes:
         any_host=Cap(slots=dispatch.in_flight_per_host_max * nodes),
         durations_s=durations,
     )
-    minutes: list[Minute] = []
-    for minute in play(load.lanes, caps, span.minutes, asked.shows):
-        await pace.step(1 + len(load.lanes) // 8)
-        minutes.append(minute)
+    minutes = await _played(load, caps, asked, pace)
     shown = {lane: amounts for lane, amounts in load.lanes.items() if asked.shows(lane)}
     document = _document(asked, load, minutes) | {
         "by": {word: await _by(load, shown, place, pace) for word, place in (("queue", 1), ("host", 2), ("tenant", 0))},
@@ -97,6 +94,19 @@ async def _made(call: Call, asked: Asked) -> bytes:
         },
     }
     return encode(document)
+
+
+async def _played(load: Load, caps: Caps, asked: Asked, pace: Pace) -> list[Minute]:
+    played = Play(caps, load.span.minutes, asked.shows)
+    for step in (played.take_in, played.sort):
+        for lane, amounts in load.lanes.items():
+            step(lane, amounts)
+            await pace.step(load.span.minutes // 16)
+    minutes: list[Minute] = []
+    for minute in played.minutes():
+        minutes.append(minute)
+        await pace.step(1 + len(load.lanes) // 16)
+    return minutes
 
 
 def _document(asked: Asked, load: Load, minutes: list[Minute]) -> dict[str, Any]:

@@ -5,8 +5,10 @@ many schedules a fair sample is read and counted for all, of very many tasks the
 """
 
 from array import array
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import chain, repeat
+from operator import add
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +19,7 @@ from tasktick.model.calendar import CalendarUse, Content
 from tasktick.model.ids import PARTITIONS
 from tasktick.model.schedule import Rule
 from tasktick.model.state import State
-from tasktick.ready.forecast import Lane, lane_of
+from tasktick.ready.forecast import Lane
 from tasktick.store import calendars
 from tasktick.store import forecast as stored
 from tasktick.store.due import BEGINNING
@@ -27,16 +29,20 @@ from tasktick.timetable.calendars import CLEAR, Shade, shade_of
 from tasktick.timetable.density import MINUTE_MS, about, by_minute, each, smeared, spread
 
 SCHEDULES_MAX = 50_000
-PAGE_ROWS = 1_000
+PAGE_ROWS = 500
 TASKS_MAX = 200_000
 TASK_PAGE_ROWS = 5_000
 # Steps of arithmetic, a few microseconds each; of fires with a spread, those that are worked out one by one.
-STEPS_MAX = 1_000_000
+STEPS_MAX = 400_000
 SPREAD_EXACT_MAX = 100_000
 # Of one schedule that calendars, skips or `max_fires` hold up, so many are looked at one by one.
 EACH_MAX = 50_000
 # A lane holds a number for each minute.
-CELLS_MAX = 2_000_000
+CELLS_MAX = 500_000
+# One minute in so many is worth to add all of them at once.
+DENSE = 16
+# What fires at least once in so many minutes may be taken to be spread evenly.
+OFTEN_MINUTES = 60
 OTHERS: Lane = ("", "", "")
 
 
@@ -85,20 +91,27 @@ class Load:
         self.notes: list[Note] = []
         self.schedules = 0
         self._lanes_max = max(1, CELLS_MAX // span.minutes)
-        self._pooled = 0
+        self._pooled = False
 
     def add(self, lane: Lane, minute: int, amount: float) -> None:
         """So much falls due there; what was due before is due at the beginning."""
-        self._amounts(lane)[max(0, minute)] += amount
+        self.lanes[self.known(lane)][max(0, minute)] += amount
 
-    def _amounts(self, lane: Lane) -> "array[float]":
-        found = self.lanes.get(lane)
-        if found is None:
-            if len(self.lanes) >= self._lanes_max:
-                self._pooled += lane != OTHERS
-                lane = OTHERS
-            found = self.lanes.setdefault(lane, lane_of(self.span.minutes))
-        return found
+    def add_all(self, lane: Lane, amounts: Iterable[float]) -> None:
+        """So much falls due there, minute by minute."""
+        lane = self.known(lane)
+        self.lanes[lane] = array("d", map(add, self.lanes[lane], amounts))
+
+    def known(self, lane: Lane) -> Lane:
+        """The lane, or the one that stands for those that there is no room for."""
+        if lane in self.lanes:
+            return lane
+        if len(self.lanes) >= self._lanes_max:
+            self._pooled = True
+            lane = OTHERS
+        if lane not in self.lanes:
+            self.lanes[lane] = array("d", bytes(8 * self.span.minutes))
+        return lane
 
     @property
     def is_whole(self) -> bool:
@@ -154,6 +167,7 @@ class _Schedules:
         self._contents: Contents = {}
         self._exact_left = SPREAD_EXACT_MAX
         self._is_estimated = False
+        self._even: defaultdict[tuple[Lane, int, int], float] = defaultdict(float)
 
     async def add(self) -> None:
         total = await self._reader.read(lambda tx: stored.extent(tx, self._whose))
@@ -239,19 +253,47 @@ class _Schedules:
                 schedules = lanes.total()
                 if (schedules > 1) is not shared:
                     continue
-                if self._pace.steps - began > STEPS_MAX:
-                    left_out += schedules
-                else:
+                if self._pace.steps - began <= STEPS_MAX:
                     await self._add_kind(lanes, await self._counts(aim), weight)
+                elif not self._add_evenly(aim, lanes, weight):
+                    left_out += schedules
+        await self._add_even()
         if left_out:
-            detail = f"There are too many different rules: {left_out:,} schedules are not counted."
+            detail = f"There are too many different rules: {left_out:,} schedules that fire seldom are not counted."
             self._load.say("schedules_left_out", detail)
 
     async def _add_kind(self, lanes: Counter[Lane], counts: dict[int, float], weight: float) -> None:
+        load, weights = self._load, Counter[Lane]()
         for lane, schedules in lanes.items():
+            weights[load.known(lane)] += schedules
+        is_dense = len(counts) * DENSE > load.span.minutes
+        profile = [counts.get(minute, 0.0) * weight for minute in range(load.span.minutes)] if is_dense else []
+        for lane, schedules in weights.items():
+            if is_dense:
+                load.add_all(lane, [amount * schedules for amount in profile])
+                await self._pace.step(load.span.minutes // DENSE)
+                continue
             for minute, count in counts.items():
                 await self._pace.step()
-                self._load.add(lane, minute, count * schedules * weight)
+                load.add(lane, minute, count * schedules * weight)
+
+    def _add_evenly(self, aim: Aim, lanes: Counter[Lane], weight: float) -> bool:
+        """There is no time to work it out: if it fires often, that is about so much in each minute."""
+        fires = about(aim.rule, aim.after, aim.until)
+        first, last = _minute(self._load.span, aim.after), _minute(self._load.span, aim.until)
+        if aim.left is not None or self._shade(aim) is not CLEAR or fires * OFTEN_MINUTES < last - first:
+            return False
+        self._is_estimated = True
+        for lane, schedules in lanes.items():
+            self._even[self._load.known(lane), first, last] += schedules * weight * fires / (last - first + 1)
+        return True
+
+    async def _add_even(self) -> None:
+        minutes = self._load.span.minutes
+        for (lane, first, last), amount in self._even.items():
+            before, after = repeat(0.0, max(0, first)), repeat(0.0, minutes - last - 1)
+            self._load.add_all(lane, chain(before, repeat(amount, last - max(0, first) + 1), after))
+            await self._pace.step(minutes // DENSE)
 
     async def _counts(self, aim: Aim) -> dict[int, float]:
         """How many fires of one kind fall due in which minute."""

@@ -29,7 +29,7 @@ from tasktick.model.task import TaskState
 from tasktick.ready.standing import Standing
 from tasktick.scheduler.book import Moment
 from tasktick.service import Services
-from tasktick.settings import Config, ServerConfig
+from tasktick.settings import Config, DispatchConfig, ServerConfig
 from tasktick.store import secrets as stored
 from tasktick.store.protocol import Database
 from tasktick.store.rows import KeyRow
@@ -245,9 +245,9 @@ def door() -> socket.socket:
     return made
 
 
-def config_of(**server: Any) -> Config:
+def config_of(dispatch: dict[str, Any] | None = None, **server: Any) -> Config:
     """Settings, with these of the server."""
-    return Config(server=ServerConfig(**server))
+    return Config(server=ServerConfig(**server), dispatch=DispatchConfig(**(dispatch or {})))
 
 
 @asynccontextmanager
