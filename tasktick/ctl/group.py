@@ -63,6 +63,7 @@ class CtlGroup(LazyGroup):
         "schedule": "tasktick.ctl.schedule:group",
         "calendar": "tasktick.ctl.calendar:group",
         "stats": "tasktick.ctl.stats:command",
+        "forecast": "tasktick.ctl.forecast:command",
         "events": "tasktick.ctl.events:command",
         "secret": "tasktick.ctl.secret:group",
         "key": "tasktick.ctl.key:group",
