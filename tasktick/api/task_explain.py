@@ -18,7 +18,7 @@ from tasktick.model.attempt import AttemptRow
 from tasktick.model.ids import partition_of, wire
 from tasktick.model.partition import Lease, NodeRow
 from tasktick.model.schedule import LedgerRow, Schedule
-from tasktick.model.state import TERMINAL, State
+from tasktick.model.state import TERMINAL, WAITING, State
 from tasktick.model.task import TaskState
 from tasktick.store import attempts, leases, schedules, tasks
 from tasktick.store.protocol import Transaction, only
@@ -105,8 +105,9 @@ def _history(facts: Facts) -> list[Step]:
     steps = [_made(facts)]
     was_due = state.attempt > 0 or state.state in (State.SUCCEEDED, State.DEAD, State.RUNNING)
     if was_due or (state.due_at <= facts.store_now and state.state not in TERMINAL):
-        # A retry has another due time; its first is the nominal one, as far as it is recorded.
-        due_at = state.due_at if state.attempt == 0 else max(state.run_at, detail.created_at)
+        # A retry has another due time; its first is then the nominal one, as far as it is recorded.
+        is_first = state.attempt == 0 or (state.attempt == 1 and state.state not in WAITING)
+        due_at = state.due_at if is_first else max(state.run_at, detail.created_at)
         steps.append((due_at, "due", f"It was due, {_nominally(facts, due_at)}."))
     tried = _tried(facts)
     if facts.row is not None:

@@ -99,8 +99,8 @@ def _fields(cron: Cron, reading: int, zone: str) -> Iterator[Because]:
                 f"{name}_differs", f"The {name} is {said} in {zone}, and the {name} field is `{texts[name]}`."
             )
     if cron.months >> local.month & 1 and not cron.matching_days(local.year, local.month) >> local.day & 1:
-        both = " (a day must match both)" if cron.needs_both_days else ""
         day, weekday = cron.parts[-3].text, cron.parts[-1].text
+        both = " (a day must match both)" if cron.needs_both_days and "*" not in (day, weekday) else ""
         yield Because(
             "day_differs",
             f"The day is {_WEEKDAYS[local.weekday()]}, {local.day} {_MONTHS[local.month]} in {zone}; the day of "

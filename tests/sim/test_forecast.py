@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tasktick.api.forecast_load import MINUTE_MS, Span, collect
+from tasktick.api.forecast_load import Span, collect
 from tasktick.api.pace import Pace
 from tasktick.model.calendar import Calendar, CalendarUse, Content, Days
 from tasktick.model.retry import RetryPolicy
@@ -16,6 +16,7 @@ from tasktick.model.task import Payload, Target
 from tasktick.scheduler.plan import begin
 from tasktick.store import calendars, schedules
 from tasktick.store.forecast import Whose
+from tasktick.timetable.density import MINUTE_MS
 from tasktick.timetable.fires import cursor_at
 from tests.sim.stage import Stage, play
 
