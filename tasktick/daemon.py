@@ -337,6 +337,8 @@ class Daemon:
             draining=lambda: self.draining,
             overloaded=lambda: database.writer.overloaded,
             metrics_text=self.host.metrics,
+            standing=node.standing,
+            latencies=node.ready.limits.latencies,
             live_stats=node.live_stats,
             standings=node.standings,
             rebalance=node.rebalance,

@@ -30,6 +30,7 @@ from tasktick.model.schedule import Plan
 from tasktick.model.task import Due, TaskState
 from tasktick.ready.limits import Limits
 from tasktick.ready.queue import ReadyQueue
+from tasktick.ready.standing import Standing
 from tasktick.scheduler.book import Moment
 from tasktick.scheduler.horizon import Horizon
 from tasktick.scheduler.intake import Intake
@@ -345,6 +346,14 @@ class Node:
     def planned(self, plans: Sequence[Plan]) -> None:
         """A hint from whoever has just committed these."""
         self.materialiser.planned(plans)
+
+    def standing(self, task_id: str) -> Standing:
+        """Where a task is in this node's memory."""
+        if not self.ownership.owns(task_id):
+            return Standing("elsewhere")
+        if self.hands.holds(task_id):
+            return Standing("in_hand")
+        return self.ready.standing(task_id) or Standing("not_loaded")
 
     def live_stats(self) -> dict[str, Any]:
         """Figures of this process, for `GET /v1/stats`."""

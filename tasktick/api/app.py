@@ -16,6 +16,7 @@ from tasktick.api.auth import Authenticator, permit
 from tasktick.api.call import Call, Reply, Streamed
 from tasktick.api.filters import NO_SUCH_WORD
 from tasktick.api.in_flight import InFlight
+from tasktick.api.kept import Kept
 from tasktick.api.limits import (
     common_headers,
     head_bytes,
@@ -49,6 +50,7 @@ class Api:
         self._limits = ports.config.server
         self._in_flight = InFlight()
         self._rates = Rates(ports.database, ports.clock)
+        self._kept = Kept(ports.clock)
         self._bodies_bytes = 0
 
     def new_request_id(self) -> str:
@@ -120,6 +122,7 @@ class Api:
             now=now,
             in_flight=self._in_flight,
             rates=self._rates,
+            kept=self._kept,
             told=told,
             doubt_ms=max(0, latest_ms(self._ports.clock) - now),
         )

@@ -7,6 +7,7 @@ import msgspec
 
 from tasktick.access.keys import Principal
 from tasktick.api.in_flight import InFlight
+from tasktick.api.kept import Kept
 from tasktick.api.ports import Ports
 from tasktick.api.rates import Allowance, RateRefused, Rates
 
@@ -32,6 +33,7 @@ class Call(msgspec.Struct, gc=False):
     now: int
     in_flight: InFlight
     rates: Rates
+    kept: Kept
     told: dict[str, str]
     doubt_ms: int = 0
     """By how much it may have been later than `now`."""

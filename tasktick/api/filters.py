@@ -39,6 +39,12 @@ REPEATABLE = frozenset({"state", "outcome"})
 PREVIEW_WORDS = frozenset({"count", "from"})
 PREVIEW_DEFAULT = 10
 PREVIEW_MAX = 1_000
+EXPLAIN_WORDS = frozenset({"at"})
+FORECAST_WORDS = frozenset({"hours", "by", "queue", "host"})
+FORECAST_HOURS_DEFAULT = 24
+FORECAST_HOURS_MAX = 168
+# How many minutes a step has.
+FORECAST_STEPS = {"minute": 1, "quarter": 15, "hour": 60}
 
 _COUNT = re.compile(r"\d{1,6}", re.ASCII)
 _SECONDS = re.compile(r"-?\d{1,15}(?:\.\d{1,9})?", re.ASCII)
@@ -114,6 +120,31 @@ def preview(faults: Faults, query: Query) -> tuple[int, int | None]:
     if text is not None and not (_COUNT.fullmatch(text) and 1 <= count <= PREVIEW_MAX):
         faults.add("?count", f"This is a number from 1 to {PREVIEW_MAX}.")
     return count, _instant(faults, query, "from")
+
+
+def explained_at(faults: Faults, query: Query) -> int:
+    """The instant that is to be explained."""
+    known(faults, query, EXPLAIN_WORDS)
+    at = _instant(faults, query, "at")
+    if "at" not in query:
+        faults.add("?at", "Say which instant is to be explained: ?at=2026-12-01T09:00:00Z")
+    return 0 if at is None else at
+
+
+def forecast(faults: Faults, query: Query) -> tuple[int, int, str | None, str | None]:
+    """How many hours ahead, in steps of so many minutes, of which queue and host."""
+    known(faults, query, FORECAST_WORDS)
+    text = _one(query, "hours")
+    hours = int(text) if text is not None and _COUNT.fullmatch(text) else FORECAST_HOURS_DEFAULT
+    if text is not None and not (_COUNT.fullmatch(text) and 1 <= hours <= FORECAST_HOURS_MAX):
+        faults.add("?hours", f"This is a number from 1 to {FORECAST_HOURS_MAX}.")
+    step = choice(faults, query, "by", tuple(FORECAST_STEPS), "minute")
+    return (
+        hours,
+        FORECAST_STEPS[step if step in FORECAST_STEPS else "minute"],
+        _one(query, "queue"),
+        _one(query, "host"),
+    )
 
 
 def _shared(faults: Faults, query: Query) -> dict[str, Any]:

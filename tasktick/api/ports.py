@@ -12,6 +12,7 @@ from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker
 from tasktick.model.schedule import Plan
 from tasktick.model.task import TaskState
+from tasktick.ready.standing import Standing
 from tasktick.scheduler.book import Moment
 from tasktick.settings import Config
 from tasktick.store.protocol import Database
@@ -56,5 +57,9 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """What gossip holds of each incarnation of a node; None without gossip."""
     rebalance: Callable[[], None] = lambda: None
     """Let every node look at the leases now."""
+    standing: Callable[[str], Standing] = lambda task_id: Standing("unknown")
+    """Where the task with this id is in this process's memory."""
+    latencies: Callable[[], Mapping[str, float]] = dict
+    """How long calls last of late, in milliseconds, by host, as far as this process has seen."""
     live_stats: Callable[[], dict[str, Any]] = dict
     """Rates, lateness and what is in flight, for /v1/stats."""

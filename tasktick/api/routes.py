@@ -11,6 +11,7 @@ from tasktick.api import (
     events,
     filters,
     health,
+    insight_routes,
     schedule_routes,
     task_actions,
     task_batches,
@@ -55,6 +56,7 @@ def table() -> tuple[Route, ...]:
         *_dead_letters(),
         *schedule_routes.table(),
         *calendar_routes.table(),
+        *insight_routes.table(),
         *admin_routes.table(),
     )
 

@@ -10,6 +10,7 @@ from tasktick.api.call import Call, Reply, answer, encode, etag
 from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
 from tasktick.api.render import Document
+from tasktick.api.schedule_advice import Known, advice_on, known, unless_spread, with_key
 from tasktick.api.schedule_requests import Asked, Tried, new_schedule, previewed
 from tasktick.api.schedule_schemas import PreviewRequest
 from tasktick.api.tasks import FULL_PAGE_BYTES, FULL_SLICE, OK, RENDER_SLICE, no_query, sealing_of
@@ -112,7 +113,9 @@ async def preview(call: Call) -> Reply:
     shade = shade_of(asked.rule.timezone, asked.calendars, (), found)
     left = count if asked.max_fires is None else asked.max_fires
     fires = _coming(next_fires(asked.rule, begin, count, asked.end_at), shade, left)
-    advice = lint(asked.rule, begin, asked.end_at) + ([SPREAD] if asked.jitter_ms else []) + _all_held(fires)
+    advice = unless_spread(lint(asked.rule, begin, asked.end_at), asked.jitter_ms)
+    advice += await _advice(call, asked.rule, begin, fires, asked.jitter_ms, request.key)
+    advice += ([SPREAD] if asked.jitter_ms else []) + _all_held(fires)
     shown = [schedule_render.fire(one, one.nominal_at, held) for one, held in fires]
     return answer(OK, {**_document(asked.rule, shown, advice), "schedule": _as_saved(call, tried)})
 
@@ -124,6 +127,24 @@ def _as_saved(call: Call, tried: Tried) -> Document | None:
     asked = Asked(tried.definition, tried.content, tried.key, tried.paused)
     made = new_schedule(asked, NO_ID, call.tenant, call.now)
     return schedule_render.definition(made, tried.content.payload, render.lens_of(call))
+
+
+async def _advice(
+    call: Call,
+    rule: Rule,
+    begin: int,
+    fires: list[tuple[Fire, str | None]],
+    jitter_ms: int,
+    about: Schedule | str | None,
+) -> list[Advice]:
+    """What the store knows about a schedule, or about the one that has this key."""
+    shown = [one for one, _ in fires]
+
+    async def operation(tx: Transaction) -> Known:
+        schedule_id = about.id if isinstance(about, Schedule) else await with_key(tx, call.tenant, about)
+        return await known(tx, call.tenant, schedule_id, shown[0].nominal_at if shown else None)
+
+    return advice_on(rule, begin, shown, jitter_ms, await call.ports.database.read(operation))
 
 
 async def _contents(tx: Transaction, tenant: str, uses: tuple[CalendarUse, ...]) -> dict[str, Content]:
@@ -178,7 +199,9 @@ async def upcoming(call: Call) -> Reply:
     coming = next_fires(schedule.rule, begin, 0 if halted else count, schedule.end_at)
     fires = _coming(coming, shade, left)
     shown = [schedule_render.fire(one, _due_of(found, one.nominal_at), held) for one, held in fires]
-    advice = lint(schedule.rule, begin, schedule.end_at) + ([PAUSED] if schedule.paused else []) + _all_held(fires)
+    advice = unless_spread(lint(schedule.rule, begin, schedule.end_at), schedule.jitter_ms)
+    advice += await _advice(call, schedule.rule, begin, fires, schedule.jitter_ms, schedule)
+    advice += ([PAUSED] if schedule.paused else []) + _all_held(fires)
     return answer(OK, _document(schedule.rule, shown, advice))
 
 

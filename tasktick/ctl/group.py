@@ -67,6 +67,7 @@ class CtlGroup(LazyGroup):
         "export": "tasktick.ctl.ascode.commands:export",
         "import": "tasktick.ctl.importers.command:command",
         "stats": "tasktick.ctl.stats:command",
+        "forecast": "tasktick.ctl.forecast:command",
         "events": "tasktick.ctl.events:command",
         "secret": "tasktick.ctl.secret:group",
         "key": "tasktick.ctl.key:group",

@@ -8,7 +8,7 @@ import click
 
 from tasktick.client import schedules
 from tasktick.client.core import Answer, Request
-from tasktick.ctl import bulk, listing, render, schedule_options, schedule_words, task_add, task_options
+from tasktick.ctl import bulk, explain, listing, render, schedule_options, schedule_words, task_add, task_options
 from tasktick.ctl.connect import new_key, server_options, session
 from tasktick.ctl.schedule_add import add, edit
 from tasktick.ctl.schedule_fires import fires, show_ledger
@@ -50,6 +50,7 @@ group.add_command(add)
 group.add_command(edit)
 group.add_command(alias(edit, "set"))
 group.add_command(fires)
+group.add_command(explain.schedule)
 
 
 @group.command("list")

@@ -6,7 +6,7 @@ import click
 
 from tasktick.client import core
 from tasktick.client.core import Answer
-from tasktick.ctl import bulk, listing, render
+from tasktick.ctl import bulk, explain, listing, render
 from tasktick.ctl.connect import new_key, server_options, session
 from tasktick.ctl.task_add import add
 from tasktick.ctl.task_import import import_tasks
@@ -28,11 +28,13 @@ def group() -> None:
       tasktick ctl task import tasks.ndjson
       tasktick ctl task list --state retrying --queue mail
       tasktick ctl task show key:invoice-771
+      tasktick ctl task explain key:invoice-771
     """
 
 
 group.add_command(add)
 group.add_command(import_tasks)
+group.add_command(explain.task)
 
 
 @group.command("list")

@@ -133,6 +133,17 @@ class Limits:
             return Reason.GLOBAL
         return next((gate.reason for gate in self._gates(entry) if gate.in_flight >= gate.cap), None)
 
+    def full_gate(self, entry: Entry) -> tuple[Reason, int, int] | None:
+        """The first limit, the widest first, that the entry may not pass now: how many are in flight, and may be."""
+        if self.in_flight >= self.in_flight_max:
+            return Reason.GLOBAL, self.in_flight, self.in_flight_max
+        full = (gate for gate in self._gates(entry) if gate.in_flight >= gate.cap)
+        return next(((gate.reason, gate.in_flight, gate.cap) for gate in full), None)
+
+    def latencies(self) -> dict[str, float]:
+        """How long calls last of late, by host, where there were any."""
+        return {host: gate.latency_ms for host, gate in self._hosts.items() if gate.latency_ms is not None}
+
     def may_send(self, entry: Entry) -> bool:
         """Whether the entry passes all limits now."""
         return self.blocked_by(entry) is None

@@ -17,6 +17,7 @@ from tasktick.ready.deadline import STEP_MS, Entry, virtual_deadline
 from tasktick.ready.fair import FairShare
 from tasktick.ready.lane import SLACK, Index, Item, Lane, LaneKey, Line, Tenant
 from tasktick.ready.limits import Gate, Limits, Reason
+from tasktick.ready.standing import Standing
 
 # Lanes that one pop puts aside once it has something to return: some milliseconds.
 LOOKS_MAX = 1_000
@@ -150,6 +151,14 @@ class ReadyQueue:
         """Which limit holds a waiting task back; None when it is only a matter of its turn."""
         item = self._index.get(task_id)
         return None if item is None else self.limits.blocked_by(item[2])
+
+    def standing(self, task_id: str) -> Standing | None:
+        """How a task waits here; None if it does not."""
+        item = self._index.get(task_id)
+        if item is None:
+            return None
+        reason, in_flight, cap = self.limits.full_gate(item[2]) or (None, None, None)
+        return Standing("ready", reason, in_flight, cap, len(self._index))
 
     def oldest_due_at(self) -> int | None:
         """The earliest `due_at` of all that waits."""

@@ -41,15 +41,20 @@ def _said(rule: Rule) -> str:
     return _of_interval(rule.every_ms, rule.anchor_at)
 
 
-def _of_interval(every_ms: int, anchor_at: int | None) -> str:
+def described_length(length_ms: int) -> str:
+    """A length of time in words."""
     words = []
-    rest = every_ms
+    rest = length_ms
     for unit, unit_ms in _UNITS:
         number, rest = divmod(rest, unit_ms)
         if number:
             words.append(f"{number} {unit}{'s' if number > 1 else ''}")
-    length = _listed(words)
-    if len(words) == 1 and length.startswith("1 "):
+    return _listed(words)
+
+
+def _of_interval(every_ms: int, anchor_at: int | None) -> str:
+    length = described_length(every_ms)
+    if length.startswith("1 ") and " " not in length[2:]:
         length = length[2:]
     return f"Every {length}, counted from {'the Unix epoch' if anchor_at is None else 'its anchor'}"
 

@@ -13,6 +13,10 @@ from tasktick.timetable.rrule import Rrule
 from tasktick.timetable.zones import Segment
 
 YEAR_MS = 366 * 86_400_000
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+# Of the months, in a year that is no leap year.
+_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ALL_HOURS = (1 << 24) - 1
 _ONLY_ZERO = 1
@@ -44,13 +48,41 @@ def _of_one(rule: Rule, after: int, until: int | None) -> list[Advice]:
     warnings = _never(rule, after, until)
     wanted = readings(rule)
     if wanted is None:
-        return warnings
+        return warnings or _of_interval(rule)
     if isinstance(wanted, Cron):
-        warnings += _seconds(wanted) + _both_days(wanted) + _uneven(wanted)
+        warnings += _seconds(wanted) + _both_days(wanted) + _uneven(wanted) + _short_months(wanted)
     else:
         warnings += _of_rrule(wanted)
     warnings += _changes_of_clock(wanted, rule, min(max(after, FIRST_AT), LAST_AT - 1))
-    return warnings + _midnight(wanted, rule)
+    return warnings + _crowded(wanted, rule)
+
+
+def _of_interval(rule: Rule) -> list[Advice]:
+    """One of whole hours or days comes when many others do, unless its anchor says otherwise."""
+    assert rule.every_ms is not None  # a checked rule has one of the three
+    anchor_at = rule.anchor_at or 0
+    if rule.every_ms % DAY_MS == 0 and anchor_at % DAY_MS == 0:
+        return [
+            Advice("midnight", "Much fires at midnight UTC: an `anchor` at another minute, or `jitter`, finds room.")
+        ]
+    if rule.every_ms % HOUR_MS == 0 and anchor_at % HOUR_MS == 0:
+        detail = "Much fires at the top of the hour: an `anchor` at another minute, or `jitter`, finds more room."
+        return [Advice("top_of_hour", detail)]
+    return []
+
+
+def _short_months(cron: Cron) -> list[Advice]:
+    """A day that some of its months do not have, unless it fires on days of the week too."""
+    day, weekday = cron.parts[-3], cron.parts[-1]
+    named = [term.low for term in day.terms if term.low == term.high and not term.is_star]
+    months = [month for month in range(1, 13) if cron.months >> month & 1]
+    missing = [one for one in named if any(one > _LENGTHS[month - 1] for month in months)]
+    if not missing or day.days.is_last or (weekday.text != "*" and not cron.needs_both_days):
+        return []
+    last = max(missing)
+    if months == [2] and last == 29:
+        return [Advice("short_months", "It fires in leap years only: `L` is the last day of every February.")]
+    return [Advice("short_months", f"A month without day {last} is left out: `L` is the last day of every month.")]
 
 
 def _of_rrule(rule: Rrule) -> list[Advice]:
@@ -161,13 +193,14 @@ def _runs_all_day(wanted: Readings) -> bool:
     return wanted.hours == _ALL_HOURS if isinstance(wanted, Cron) else len(wanted.hours) == 24
 
 
-def _midnight(wanted: Readings, rule: Rule) -> list[Advice]:
-    times = (wanted.hours, wanted.minutes, wanted.seconds)
-    if times != (_ONLY_ZERO,) * 3 and times != ((0,),) * 3:
-        return []
-    return [
-        Advice(
-            "midnight",
-            f"Much fires at midnight, {rule.timezone} time: another minute, or `jitter`, finds more room.",
-        )
-    ]
+def _crowded(wanted: Readings, rule: Rule) -> list[Advice]:
+    """When many others fire too."""
+    at_once = wanted.minutes in (_ONLY_ZERO, (0,)) and wanted.seconds in (_ONLY_ZERO, (0,))
+    if at_once and wanted.hours in (_ONLY_ZERO, (0,)):
+        detail = f"Much fires at midnight, {rule.timezone} time: another minute, or `jitter`, finds more room."
+        return [Advice("midnight", detail)]
+    if at_once and _runs_all_day(wanted):
+        return [
+            Advice("top_of_hour", "Much fires at the top of the hour: another minute, or `jitter`, finds more room.")
+        ]
+    return []

@@ -26,9 +26,10 @@ from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Plan, Recorder
 from tasktick.model.state import State
 from tasktick.model.task import TaskState
+from tasktick.ready.standing import Standing
 from tasktick.scheduler.book import Moment
 from tasktick.service import Services
-from tasktick.settings import Config, ServerConfig
+from tasktick.settings import Config, DispatchConfig, ServerConfig
 from tasktick.store import secrets as stored
 from tasktick.store.protocol import Database
 from tasktick.store.rows import KeyRow
@@ -93,6 +94,8 @@ class Switches(msgspec.Struct):
     draining: bool = False
     overloaded: bool = False
     standings: dict[str, str] | None = None
+    standing: Standing = Standing("unknown")
+    latencies: dict[str, float] = {}
 
 
 class Served:
@@ -132,6 +135,8 @@ class Served:
             metrics_text=self._metrics_text,
             standings=lambda: self.switches.standings,
             rebalance=self._note_rebalance,
+            standing=lambda task_id: self.switches.standing,
+            latencies=lambda: self.switches.latencies,
             live_stats=lambda: {"in_flight": 3},
         )
         self.server = ApiServer(self.ports)
@@ -240,9 +245,9 @@ def door() -> socket.socket:
     return made
 
 
-def config_of(**server: Any) -> Config:
+def config_of(dispatch: dict[str, Any] | None = None, **server: Any) -> Config:
     """Settings, with these of the server."""
-    return Config(server=ServerConfig(**server))
+    return Config(server=ServerConfig(**server), dispatch=DispatchConfig(**(dispatch or {})))
 
 
 @asynccontextmanager

@@ -12,6 +12,9 @@ LETTER = f"/v1/dlq/dlq_{'0' * 32}"
 ASKS: list[tuple[str, str, Role]] = [
     ("GET", "/v1/tasks/key:x", Role.VIEWER),
     ("GET", "/v1/tasks/key:x/attempts", Role.VIEWER),
+    ("GET", "/v1/tasks/key:x/explain", Role.VIEWER),
+    ("GET", "/v1/schedules/key:x/explain?at=1800000000", Role.VIEWER),
+    ("GET", "/v1/forecast?hours=1", Role.VIEWER),
     ("GET", LETTER, Role.VIEWER),
     ("POST", f"{LETTER}/archive", Role.MANAGER),
     ("POST", "/v1/tasks/key:x/pause", Role.MANAGER),

@@ -53,11 +53,16 @@ class Calendar:
             "cursor_at": cursor.at,
             "cursor_local_ms": cursor.local_ms,
         }
-        return Schedule(rule=rule, **{"id": world.ids.new(world.now, PARTITION), **columns, **fields})
+        partition = fields.pop("partition", PARTITION)
+        return Schedule(rule=rule, **{"id": world.ids.new(world.now, partition), **columns, **fields})
 
     async def create(self, rule: Rule | None = None, **fields: Any) -> str:
         """The id of a schedule that was made."""
-        plan = begin(self.schedule(rule, **fields), self.moment())
+        return await self.add(self.schedule(rule, **fields))
+
+    async def add(self, schedule: Schedule) -> str:
+        """The same, of one that is there."""
+        plan = begin(schedule, self.moment())
         payload = Payload(Target("https://receiver.example/hook", body_kind="json", body="{}"), RetryPolicy(jitter=0.0))
         await self.world.database.write(lambda tx: schedules.create(tx, plan, payload))
         return plan.before.id

@@ -51,6 +51,11 @@ class World:
         await self.database.write(lambda tx: leases.start_node(tx, leases.Start(incarnation, NODE), self.now))
         self.epochs = await self.database.write(lambda tx: leases.acquire(tx, incarnation, self.now))
 
+    async def let_go(self) -> None:
+        """Own nothing any more."""
+        await self.database.write(lambda tx: leases.end_node(tx, self.incarnation, self.now))
+        self.epochs = {}
+
     def task(
         self,
         *,

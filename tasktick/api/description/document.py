@@ -12,6 +12,7 @@ from tasktick.api import (
     calendar_schemas,
     event_frames,
     events,
+    insight_answers,
     problems,
     schedule_answers,
     schedule_schemas,
@@ -109,6 +110,7 @@ TAGS = {
     "tenants": "Who shares this server, and what each may have.",
     "events": "What happens, as it happens.",
     "stats": "Figures.",
+    "forecast": "What is to come.",
     "operation": "Without a key: health, metrics, this description.",
 }
 
@@ -258,6 +260,6 @@ def _schemas(routes: Iterable[Route]) -> Document:
 def _opened(name: str, schema: Document) -> Document:
     """A schema as it is shown: an answer may have fields that a client does not know yet."""
     opened = dict(schema)
-    if any(hasattr(models, name) for models in (answers, schedule_answers, event_frames)):
+    if any(hasattr(models, name) for models in (answers, schedule_answers, insight_answers, event_frames)):
         opened.pop("additionalProperties", None)
     return opened

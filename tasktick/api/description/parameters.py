@@ -75,6 +75,21 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
         "Begin behind the event with this id, without one now; Last-Event-ID wins over it",
     ),
     "dry_run": (FLAG | {"default": False}, "Only show what would stand there"),
+    "at": _time("The instant to explain"),
+    "hours": (
+        {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": filters.FORECAST_HOURS_MAX,
+            "default": filters.FORECAST_HOURS_DEFAULT,
+        },
+        "How far ahead",
+    ),
+    "by": (
+        {"type": "string", "enum": list(filters.FORECAST_STEPS), "default": "minute"},
+        "How long a step is; a quarter is 15 minutes",
+    ),
+    "host": (TEXT, "For this host"),
     "reveal": (FLAG, "Show the secrets whole; it takes an operator's key"),
 }
 

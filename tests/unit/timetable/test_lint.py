@@ -36,6 +36,15 @@ def codes(rule: Rule, until: int | None = None) -> list[str]:
         ("0 0 * * *", ["midnight"]),
         ("@daily", ["midnight"]),
         ("0 0,12 * * *", []),
+        ("@hourly", ["top_of_hour"]),
+        ("0 * * * *", ["top_of_hour"]),
+        ("0 9 31 * *", ["short_months"]),
+        ("0 9 29 2 *", ["short_months"]),
+        ("0 9 15,30 * *", ["short_months"]),
+        ("0 9 31 1,3 *", []),
+        ("0 9 31,L * *", []),
+        ("0 9 1-31 * *", []),
+        ("0 9 31 * FRI", ["day_fields"]),
     ],
 )
 def test_codes(cron: str, expected: list[str]) -> None:
@@ -68,3 +77,16 @@ def test_a_schedule_that_ends_before_it_fires() -> None:
 def test_an_interval_has_nothing_to_warn_of() -> None:
     assert codes(Rule(every_ms=60_000)) == []
     assert codes(Rule(every_ms=10 * DAY), until=NOW + 1) == ["never_fires"]
+    assert codes(Rule(every_ms=90 * 60_000)) == []
+
+
+def test_intervals_of_whole_hours_come_when_others_do() -> None:
+    assert codes(Rule(every_ms=6 * 3_600_000)) == ["top_of_hour"]
+    assert codes(Rule(every_ms=DAY)) == ["midnight"]
+    assert codes(Rule(every_ms=DAY, anchor_at=9 * 3_600_000)) == ["top_of_hour"]
+    assert codes(Rule(every_ms=DAY, anchor_at=9 * 3_600_000 + 1_000)) == []
+
+
+def test_what_short_months_come_to_is_said() -> None:
+    assert "leap years only" in lint(Rule(cron="0 9 29 2 *"), NOW)[0].detail
+    assert "without day 31" in lint(Rule(cron="0 9 30,31 * *"), NOW)[0].detail

@@ -167,4 +167,7 @@ def test_warnings_of_a_recurrence_rule(text: str, expected: list[str]) -> None:
 
 def test_warnings_name_the_rule_of_several() -> None:
     rule = Rule(spec=(HOURLY, Member(cron="0 0 * * *")))
-    assert [(one.code, one.detail[:7]) for one in lint(rule, NOW)] == [("midnight", "Rule 2:")]
+    assert [(one.code, one.detail[:7]) for one in lint(rule, NOW)] == [
+        ("top_of_hour", "Rule 1:"),
+        ("midnight", "Rule 2:"),
+    ]
