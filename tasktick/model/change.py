@@ -13,6 +13,10 @@ from tasktick.model.state import TERMINAL, Event, State, advice, after
 from tasktick.model.task import TaskState
 
 
+# In these states a fire may have been decided not to run.
+IDLE = frozenset({State.SKIPPED, State.MISSED, State.CANCELLED, State.EXPIRED})
+
+
 class Change(msgspec.Struct, frozen=True):
     """A transition of one task."""
 
@@ -24,6 +28,11 @@ class Change(msgspec.Struct, frozen=True):
     def frees_key(self) -> bool:
         """Whether the task's key may be used again."""
         return self.after.keyed and self.after.state in TERMINAL
+
+    @property
+    def runs_later(self) -> bool:
+        """Whether it takes up what never ran: the ledger of a schedule may say that it was missed or skipped."""
+        return self.before.state in IDLE and self.after.state not in TERMINAL
 
     @property
     def takes_key(self) -> bool:

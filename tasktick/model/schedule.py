@@ -117,6 +117,9 @@ class Schedule(msgspec.Struct, frozen=True):
     skipped: int = 0
     missed: int = 0
     failed: int = 0
+    gone_from: int | None = None
+    """Between these two, retention has taken rows from its ledger: what became of a time without one is not known."""
+    gone_until: int | None = None
 
     @property
     def task_ids(self) -> list[str]:
@@ -127,6 +130,18 @@ class Schedule(msgspec.Struct, frozen=True):
     def ended(self) -> bool:
         """Whether nothing is to come any more."""
         return not self.paused and self.next_id is None
+
+
+class Former(msgspec.Struct, frozen=True):
+    """What had been decided about a time that ran later after all."""
+
+    outcome: Outcome
+    reason: str | None
+    decided_at: int
+    schedule_version: int
+    node: str
+    epoch: int
+    tzdata: str
 
 
 class LedgerRow(msgspec.Struct, frozen=True):
@@ -147,6 +162,14 @@ class LedgerRow(msgspec.Struct, frozen=True):
     missed: int = 0
     until_at: int | None = None
     times: int = 1
+    was: Former | None = None
+    failed: bool = False
+    """Whether its task has given up, once or oftener."""
+
+    @property
+    def last_at(self) -> int:
+        """The last time that it is about."""
+        return self.nominal_at if self.until_at is None else self.until_at
 
 
 class Amendment(msgspec.Struct, frozen=True):
@@ -176,6 +199,8 @@ class Plan(msgspec.Struct, frozen=True):
     withdrawn: tuple[TaskState, ...] = ()
     ledger: tuple[LedgerRow, ...] = ()
     amended: tuple[Amendment, ...] = ()
+    rewritten: tuple[LedgerRow, ...] = ()
+    """Rows in place of those of the same time."""
 
     @property
     def rows(self) -> int:
@@ -302,6 +327,8 @@ def decide_started(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recor
         reason=reason,
         task_id=schedule.next_id,
         collapsed=schedule.next_collapsed or 1,
+        # Who gave up before it was written down could not be counted then.
+        failed=ahead is not None and ahead.state is State.DEAD,
     )
     ran = outcome == "run"
     is_next = ran and (is_busy(ahead, by.now) or not is_busy(last, by.now))
@@ -314,5 +341,6 @@ def decide_started(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recor
         last_fire_at=schedule.next_at if ran else schedule.last_fire_at,
         fired=schedule.fired + ran,
         skipped=schedule.skipped + (not ran),
+        failed=schedule.failed + row.failed,
     )
     return after, row

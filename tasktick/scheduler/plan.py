@@ -31,7 +31,7 @@ HELD_BEFORE_MS = 1_000
 
 def first_fire(schedule: Schedule) -> Fire | None:
     """The first time that is not decided yet, within what the schedule allows."""
-    if schedule.max_fires is not None and schedule.fired >= schedule.max_fires:
+    if _exhausted(schedule):
         return None
     cursor = Cursor(schedule.cursor_at, schedule.cursor_local_ms)
     if schedule.start_at is not None and schedule.start_at > cursor.at:
@@ -41,6 +41,11 @@ def first_fire(schedule: Schedule) -> Fire | None:
     if fire is None or (schedule.end_at is not None and fire.nominal_at > schedule.end_at):
         return None
     return fire
+
+
+def _exhausted(schedule: Schedule) -> bool:
+    """Whether it has run as often as it may."""
+    return schedule.max_fires is not None and schedule.fired >= schedule.max_fires
 
 
 def is_time_of(schedule: Schedule, at: int) -> bool:
@@ -79,7 +84,7 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
         return resume(schedule, tasks, moment, until) if until is not None and until <= now else None
     if schedule.next_due_at is None:
         return None
-    if schedule.next_due_at > now:  # zone data has changed
+    if schedule.next_due_at > now:  # zone data has changed, or times have run later
         return _refreshed(schedule, tasks, moment)
     book = Book(schedule, tasks, moment)
     ahead = tasks.get(schedule.next_id or "")
@@ -210,9 +215,10 @@ def _fire_ahead(schedule: Schedule) -> Fire:
 
 
 def _refreshed(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
-    """The fire ahead computed anew, if it was by other zone data than there is now."""
+    """The fire ahead computed anew, if it was by other zone data than there is now, or may not run any more."""
     ahead = tasks.get(schedule.next_id or "")
-    if schedule.tzdata != moment.by.tzdata and ahead is not None and not is_started(ahead):
+    changed = schedule.tzdata != moment.by.tzdata or _exhausted(schedule)
+    if changed and ahead is not None and not is_started(ahead):
         fire = first_fire(schedule)
         if fire is None or (fire.nominal_at, fire.local_ms) != (schedule.next_at, schedule.next_local_ms):
             return _with_ahead(take_back(schedule, tasks, moment.by), moment)

@@ -4,7 +4,6 @@ A claim needs the live term of the task's partition; the end of an attempt needs
 and claim, from whoever shows them, so that work done is not thrown away when a partition has moved.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -19,6 +18,7 @@ from tasktick.model.state import TERMINAL, Event, State, after
 from tasktick.model.task import Claimed, Due
 from tasktick.store import schedules, waiting
 from tasktick.store.counts import Deltas
+from tasktick.store.fires import count_failed
 from tasktick.store.protocol import Batch, Lane, Transaction
 from tasktick.store.rows import EndFault
 
@@ -153,7 +153,8 @@ async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: 
     last = fires[0][0]
     dead = [one for one, state in fires if state is State.DEAD]
     if dead:
-        await schedules.count_failed(tx, Counter(str(one.claimed.schedule_id) for one in dead))
+        given_up = [(str(one.claimed.schedule_id), one.claimed.run_at, one.claimed.id) for one in dead]
+        await count_failed(tx, given_up)
     gone = [one for one in dead if one.attempt is not None and one.attempt.status == HTTPStatus.GONE]
     if gone:
         await deltas.write(tx)  # what the pause does to them is told behind it

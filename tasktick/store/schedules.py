@@ -14,7 +14,7 @@ from tasktick.model.calendar import Content
 from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.schedule import LedgerRow, NewFire, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
-from tasktick.store import calendars, names, tasks, tenants
+from tasktick.store import calendars, fires, names, tasks, tenants
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -139,7 +139,8 @@ async def _stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
 async def _changed(tx: Transaction, read: Sequence[tuple[Schedule, Iterable[TaskState]]]) -> set[int]:
     """The places of those that are no longer as they were read, themselves or their tasks."""
     rows = [
-        [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id] for place, (one, _) in enumerate(read)
+        [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id, one.fired, one.skipped, one.missed]
+        for place, (one, _) in enumerate(read)
     ]
     seen = [[place, task.id, task.version] for place, (_, tasks) in enumerate(read) for task in tasks]
     return set(await tx.rows("schedule_stale", int, schedules=rows, tasks=seen))
@@ -159,16 +160,13 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
         await tasks.delete(tx, withdrawn, at=max(plan.after.updated_at for plan in plans))
     changes = [change for plan in plans for change in plan.changes]
     if changes:
-        await tasks.change(tx, changes, of_many=True)
+        written = await tasks.change(tx, changes, of_many=True, written_down=True)
+        if len(written) != len(changes):
+            raise Aborted("Another transaction has just changed a task of the schedule.")
     born = sorted((fire for plan in plans for fire in plan.born), key=lambda fire: fire.state.id)
     if born:
         await tasks.insert_fires(tx, born)
-    ledger = [columns(row) for plan in plans for row in plan.ledger]
-    if ledger:
-        await tx.run("ledger_insert", rows=ledger)
-    amended = [columns(row) for plan in plans for row in plan.amended]
-    if amended:
-        await tx.run("ledger_amend", rows=amended)
+    await fires.write(tx, plans)
     await tx.run("schedule_stand", rows=[_standing_row(plan.after) for plan in plans])
 
 
@@ -297,6 +295,7 @@ async def ledger(
     schedule_id: str,
     *,
     outcomes: list[str] | None = None,
+    reason: str | None = None,
     from_at: int | None = None,
     to_at: int | None = None,
     beyond: int = BEYOND_ALL,
@@ -308,6 +307,7 @@ async def ledger(
         LedgerEntry,
         schedule_id=schedule_id,
         outcomes=outcomes,
+        reason=reason,
         from_at=from_at,
         to_at=to_at,
         beyond=beyond,
@@ -323,11 +323,6 @@ async def delete(tx: Transaction, plan: Plan) -> None:
     await tx.run("schedule_delete", id=plan.before.id)
 
 
-async def count_failed(tx: Transaction, failed: Mapping[str, int]) -> None:
-    """So many fires of these schedules have given up."""
-    await tx.run("schedule_failed", rows=[[name, failed[name]] for name in sorted(failed)])
-
-
 async def pause_gone(tx: Transaction, ids: Sequence[str], by: Recorder) -> None:
     """A receiver has said that it is gone for good: its schedules stop."""
     for found in await seen(tx, await tx.rows("schedules_read", Schedule, ids=sorted(ids), tenant=None)):
@@ -338,5 +333,5 @@ async def pause_gone(tx: Transaction, ids: Sequence[str], by: Recorder) -> None:
 
 async def purge(tx: Transaction, before: int, limit: int) -> int:
     """Remove some of the ledger's rows that are old, and of what schedules once sent; how many."""
-    removed = await tx.run("ledger_purge", before=before, limit=limit)
+    removed = await fires.purge(tx, before, limit)
     return max(removed, await tx.run("schedule_templates_purge", limit=limit))
