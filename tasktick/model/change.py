@@ -12,7 +12,6 @@ from tasktick.errors import IllegalTransition
 from tasktick.model.state import TERMINAL, Event, State, advice, after
 from tasktick.model.task import TaskState
 
-
 # In these states a fire may have been decided not to run.
 IDLE = frozenset({State.SKIPPED, State.MISSED, State.CANCELLED, State.EXPIRED})
 
