@@ -1,5 +1,7 @@
 """What can be done to all tasks that a filter finds, or that are named: cancel, retry, run, delete."""
 
+from contextlib import suppress
+
 import msgspec
 
 from tasktick.api import filters, render
@@ -52,16 +54,13 @@ async def _asked(call: Call) -> Asked:
 
 
 async def _named(call: Call, names: list[str]) -> tuple[str, ...]:
-    """The tasks that are named, newest first; a name that is no id is refused, and a key that nobody has is nobody."""
+    """The tasks that are named, newest first; what is not there is not found."""
 
     async def operation(tx: Transaction) -> list[str]:
         found = []
-        for place, name in enumerate(names):
-            try:
+        for name in names:
+            with suppress(Refused):
                 found.append(await tasks.resolve(tx, call.tenant, name))
-            except Refused as refused:
-                if refused.code != "not_found":
-                    raise Refused(refused.code, refused.detail, errors=[(f"/ids/{place}", refused.detail)]) from None
         return found
 
     return tuple(sorted(set(await call.ports.database.read(operation)), reverse=True))

@@ -5,6 +5,7 @@ from tasktick.api import (
     answers,
     filters,
     schedule_answers,
+    schedule_backfill,
     schedule_fires,
     schedule_skips,
     schedule_trigger,
@@ -13,6 +14,7 @@ from tasktick.api import (
 )
 from tasktick.api.routing import Route
 from tasktick.api.schedule_schemas import (
+    BackfillRequest,
     Occurrence,
     PauseRequest,
     PreviewRequest,
@@ -181,6 +183,19 @@ def _acted() -> tuple[Route, ...]:
             "Make a task of it now, outside its ledger",
             answer=answers.Task,
             model=Trigger,
+            size="body",
+            writes=True,
+            makes_work=True,
+        ),
+        Route(
+            "POST",
+            f"{ONE}/backfill",
+            schedule_backfill.fill,
+            MANAGE,
+            (200, 404, 409, 412, 422, 429),
+            "Let times that have passed run after all",
+            answer=schedule_answers.Backfill,
+            model=BackfillRequest,
             size="body",
             writes=True,
             makes_work=True,

@@ -71,10 +71,13 @@ def expire(task: TaskState, now: int) -> Change:
     return _change(Event.EXPIRE, task, now, completed_at=now, reason="expired")
 
 
-def reopen(task: TaskState, now: int) -> Change:
-    """Start a new series of a finished task: its id, attempts and fences go on, the limit counts anew."""
+def reopen(task: TaskState, now: int, *, waits: bool = False) -> Change:
+    """Start a new series of a finished task: its id, attempts and fences go on, the limit counts anew.
+
+    One that `waits` does so until its turn comes.
+    """
     return _change(
-        Event.REOPEN,
+        Event.REOPEN_IN_LINE if waits else Event.REOPEN,
         task,
         now,
         due_at=now,

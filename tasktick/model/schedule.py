@@ -171,6 +171,15 @@ class LedgerRow(msgspec.Struct, frozen=True):
         """The last time that it is about."""
         return self.nominal_at if self.until_at is None else self.until_at
 
+    @property
+    def as_former(self) -> Former:
+        """What it says, as it is kept when its time runs after all; of one that ran later once already, the first."""
+        if self.was is not None:
+            return self.was
+        return Former(
+            self.outcome, self.reason, self.decided_at, self.schedule_version, self.node, self.epoch, self.tzdata
+        )
+
 
 class Amendment(msgspec.Struct, frozen=True):
     """A fire that was to run and does not after all."""

@@ -68,12 +68,12 @@ def skip(schedule: Schedule, skips: tuple[int, ...], tasks: Mapping[str, TaskSta
         updated_at=moment.by.now,
         tzdata=moment.by.tzdata,
     )
-    return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+    return with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
 
 def begin(schedule: Schedule, moment: Moment) -> Plan:
     """A new schedule, with its first fire."""
-    return _with_ahead(Plan(schedule, schedule), moment)
+    return with_ahead(Plan(schedule, schedule), moment)
 
 
 def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan | None:
@@ -100,7 +100,7 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
         for late in _verdicts(book.schedule, backlog, moment):
             if not book.decide(late):
                 break
-    return _with_ahead(book.plan(), moment)
+    return with_ahead(book.plan(), moment)
 
 
 def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, until: int | None = None) -> Plan:
@@ -115,7 +115,18 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, u
     after = msgspec.structs.replace(
         plan.after, paused=False, paused_until=None, version=schedule.version + 1, updated_at=now
     )
-    return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+    return with_ahead(msgspec.structs.replace(plan, after=after), moment)
+
+
+def pass_over(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan | None:
+    """Write down what a pause has skipped so far, and stay paused; None if there is nothing."""
+    backlog = _backlog(schedule, first_fire(schedule), moment.by.now) if schedule.paused else None
+    if backlog is None:
+        return None
+    book = Book(schedule, tasks, moment)
+    for late in none_runs(backlog, moment.missed_rows_max):
+        book.enter(late, "skipped", "paused")
+    return book.plan()
 
 
 def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
@@ -145,7 +156,7 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
     if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at) or first_fire(done) is None:
         cursor = cursor_at(wanted.rule, max(done.cursor_at, now))
         after = msgspec.structs.replace(after, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
-    return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+    return with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
 
 def _written_down(schedule: Schedule, first: Fire, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
@@ -221,12 +232,12 @@ def _refreshed(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Momen
     if changed and ahead is not None and not is_started(ahead):
         fire = first_fire(schedule)
         if fire is None or (fire.nominal_at, fire.local_ms) != (schedule.next_at, schedule.next_local_ms):
-            return _with_ahead(take_back(schedule, tasks, moment.by), moment)
+            return with_ahead(take_back(schedule, tasks, moment.by), moment)
     after = msgspec.structs.replace(schedule, tzdata=moment.by.tzdata, look_at=schedule.next_due_at)
     return Plan(schedule, after, tuple(tasks.values()))
 
 
-def _with_ahead(plan: Plan, moment: Moment) -> Plan:
+def with_ahead(plan: Plan, moment: Moment) -> Plan:
     """The plan, and the next fire of what it comes to."""
     schedule = without_ahead(plan.after)
     if schedule.paused:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tasktick.model.schedule import Former, LedgerRow, Plan, Recorder
+from tasktick.model.schedule import LedgerRow, Plan, Recorder
 from tasktick.store.protocol import Aborted, Transaction
 from tasktick.store.rows import columns
 
@@ -55,11 +55,6 @@ def _row(row: LedgerRow) -> dict[str, Any]:
     found = columns(row)
     found["was"] = None if row.was is None else msgspec.json.encode(row.was).decode()
     return found
-
-
-def former(row: LedgerRow) -> Former:
-    """What a row says, as it is kept when its time runs after all."""
-    return Former(row.outcome, row.reason, row.decided_at, row.schedule_version, row.node, row.epoch, row.tzdata)
 
 
 async def between(tx: Transaction, schedule_id: str, from_at: int, to_at: int) -> list[LedgerRow]:
@@ -115,7 +110,7 @@ def _run_later(row: LedgerRow, now: int, deciding: Deciding | None) -> LedgerRow
         node=row.node if by is None else by.node,
         epoch=row.epoch if by is None else by.epoch,
         tzdata=row.tzdata if by is None else by.tzdata,
-        was=former(row),
+        was=row.as_former,
     )
 
 
