@@ -35,7 +35,7 @@ SKIPS = (
 
 def table() -> tuple[Route, ...]:
     """Its routes."""
-    return (*_all(), *_read(), *_written(), *_acted())
+    return (*_all(), *_read(), *_written(), *_acted(), *_made())
 
 
 def _all() -> tuple[Route, ...]:
@@ -174,6 +174,11 @@ def _acted() -> tuple[Route, ...]:
             )
             for word, handler, summary in SKIPS
         ),
+    )
+
+
+def _made() -> tuple[Route, ...]:
+    return (
         Route(
             "POST",
             f"{ONE}/trigger",

@@ -230,6 +230,10 @@ class BackfillRequest(Request):
 
 
 class Trigger(Request):
-    """A fire now, outside the ledger, and what is different about its call."""
+    """A fire now, outside the ledger, and what is different about it."""
 
     target: TargetOverrides | None = None
+    queue: Queue | None = None
+    priority: Priority | None = None
+    name: Name | None = None
+    tags: Tags | None = None
