@@ -41,6 +41,8 @@ def differences(book: Book, rows: list[dict[str, Any]]) -> list[Violation]:
             row["missed"],
             row["to"] and instant(row["to"]),
             row["count"],
+            row["failed"],
+            row["was"] and (row["was"]["outcome"], row["was"]["reason"], instant(row["was"]["decided_at"])),
         )
         for row in rows
     ]
@@ -56,6 +58,8 @@ def differences(book: Book, rows: list[dict[str, Any]]) -> list[Violation]:
             one.missed,
             one.until_at,
             one.times,
+            one.failed,
+            one.was and (one.was.outcome, one.was.reason, one.was.decided_at),
         )
         for one in book.entries
     ]

@@ -39,10 +39,10 @@ UNFINISHED = """
     WHERE t.state < 10 AND NOT (d.schedule_id IS NOT NULL AND t.state IN (2, 6) AND t.attempt = 0)
 """
 EVENTS = "SELECT sequence, items FROM events ORDER BY sequence"
-SCHEDULES = "SELECT hex_of(id), version, hex_of(next_id), fired, skipped, missed FROM schedules ORDER BY id"
+SCHEDULES = "SELECT hex_of(id), version, hex_of(next_id), fired, skipped, missed, failed FROM schedules ORDER BY id"
 ENTRIES = """
     SELECT hex_of(schedule_id), nominal_at, outcome, reason, hex_of(task_id), schedule_version, decided_at, local_ms,
-        collapsed, missed, until_at, times
+        collapsed, missed, until_at, times, was, failed
     FROM fires ORDER BY schedule_id, nominal_at
 """
 FIRES = """
