@@ -58,7 +58,7 @@ class Work:
         self._call = call
         self._tx = tx
         self.seen = seen
-        self.moment = heeding(call.ports.deciding(seen.schedule.id), seen.calendars)
+        self.moment = heeding(call.ports.deciding(seen.schedule.id), seen.calendars, seen.line)
 
     @property
     def schedule(self) -> Schedule:
@@ -116,7 +116,8 @@ class Work:
         if missing:
             raise no_such_calendars(missing)
         found = await calendars.contents(self._tx, {(tenant, name) for name in names})
-        self.moment = heeding(self.moment, {name: content for (_, name), content in found.items()})
+        contents = {name: content for (_, name), content in found.items()}
+        self.moment = msgspec.structs.replace(self.moment, calendars=contents)
 
     async def pass_over(self) -> None:
         """Write down what a pause has skipped so far."""
@@ -161,6 +162,7 @@ class Work:
     async def _planned(self, plan: Plan) -> None:
         self.plans.append(plan)
         self.seen = (await schedules.seen(self._tx, [plan.after]))[0]
+        self.moment = msgspec.structs.replace(self.moment, line=self.seen.line)
 
     async def answer(self) -> StoredAnswer:
         """The schedule, as it is answered."""

@@ -12,16 +12,19 @@ import msgspec
 
 from tasktick.model.calendar import CalendarUse
 from tasktick.model.change import Change, hold_back, let_run
+from tasktick.model.line import LineFire, name_of
 from tasktick.model.state import State
 from tasktick.model.task import TaskDetail, TaskState
 
 Gap = Literal["run_after", "skip"]
 Repeat = Literal["first", "second", "both"]
-Overlap = Literal["skip", "allow", "buffer_one"]
+Overlap = Literal["skip", "allow", "buffer_one", "buffer_all", "cancel_other"]
+PauseReason = Literal["requested", "failures", "gone"]
 CatchUpMode = Literal["none", "latest", "earliest", "all"]
 Outcome = Literal["run", "skipped", "missed"]
 
 CATCH_UP_MAX = 100
+FAILURES_MAX = 1_000
 # In these states a fire is on its way: the next one meets it.
 BUSY = frozenset({State.BLOCKED, State.RUNNING, State.RETRYING, State.AWAITING})
 
@@ -97,11 +100,16 @@ class Schedule(msgspec.Struct, frozen=True):
     end_at: int | None = None
     max_fires: int | None = None
     jitter_ms: int = 0
+    overlap_key: str | None = None
+    """Schedules of a tenant that share it are one for overlap."""
+    pause_on_failures: int | None = None
+    """After so many fires in a row that gave up, it pauses itself."""
     calendars: tuple[CalendarUse, ...] = ()
     skips: tuple[int, ...] = ()
     """Nominal times to come that somebody has asked to leave out, in order."""
     paused: bool = False
     paused_until: int | None = None
+    pause_reason: PauseReason | None = None
     next_id: str | None = None
     next_at: int | None = None
     next_local_ms: int | None = None
@@ -117,6 +125,8 @@ class Schedule(msgspec.Struct, frozen=True):
     skipped: int = 0
     missed: int = 0
     failed: int = 0
+    consecutive_failures: int = 0
+    """Fires of the ledger that gave up since one succeeded, or since it was resumed, in the order of their ends."""
     gone_from: int | None = None
     """Between these two, retention has taken rows from its ledger: what became of a time without one is not known."""
     gone_until: int | None = None
@@ -125,6 +135,11 @@ class Schedule(msgspec.Struct, frozen=True):
     def task_ids(self) -> list[str]:
         """The tasks on whose states a decision rests."""
         return [one for one in (self.next_id, self.last_id, self.buffered_id) if one is not None]
+
+    @property
+    def line(self) -> str | None:
+        """The line in which its fires stand; None if each looks at the one before it alone."""
+        return name_of(self.id, self.overlap, self.overlap_key)
 
     @property
     def ended(self) -> bool:
@@ -210,6 +225,10 @@ class Plan(msgspec.Struct, frozen=True):
     amended: tuple[Amendment, ...] = ()
     rewritten: tuple[LedgerRow, ...] = ()
     """Rows in place of those of the same time."""
+    joins: tuple[LineFire, ...] = ()
+    """Fires that stand in a line from now on."""
+    line: tuple[LineFire, ...] | None = None
+    """Who must still stand there, if it rests on that."""
 
     @property
     def rows(self) -> int:
@@ -277,28 +296,43 @@ def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder
     The fire that it waited for is the one that the next must not overlap.
     """
     plan = take_back(schedule, tasks, by)
-    waiting = tasks.get(schedule.buffered_id or "")
+    waiting = [one for one in tasks.values() if one.state is State.BLOCKED and one.template_id == schedule.id]
     after = msgspec.structs.replace(plan.after, buffered_id=None, holder_id=None)
-    if waiting is None or waiting.state is not State.BLOCKED:
-        return msgspec.structs.replace(plan, after=after)
-    last_id = schedule.holder_id if after.last_id == waiting.id else after.last_id
+    last_id = after.last_id
+    if last_id in {one.id for one in waiting}:
+        last_id = schedule.holder_id if last_id == schedule.buffered_id else _latest_busy(schedule, tasks, by.now)
     return msgspec.structs.replace(
         plan,
-        after=msgspec.structs.replace(after, last_id=last_id, fired=after.fired - 1, skipped=after.skipped + 1),
-        changes=(*plan.changes, hold_back(waiting, by.now, reason)),
-        amended=(Amendment(schedule.id, waiting.run_at, "skipped", reason),),
+        after=msgspec.structs.replace(
+            after, last_id=last_id, fired=after.fired - len(waiting), skipped=after.skipped + len(waiting)
+        ),
+        changes=(*plan.changes, *(hold_back(one, by.now, reason) for one in waiting)),
+        amended=tuple(Amendment(schedule.id, one.run_at, "skipped", reason) for one in waiting),
     )
 
 
+def _latest_busy(schedule: Schedule, tasks: Mapping[str, TaskState], now: int) -> str | None:
+    """Of its fires that are under way and do not wait in a line, the last."""
+    mine = [one for one in tasks.values() if one.template_id == schedule.id and one.id != schedule.next_id]
+    under_way = [one for one in mine if one.state is not State.BLOCKED and is_busy(one, now)]
+    return max(under_way, key=lambda one: one.due_at).id if under_way else None
+
+
 def pause(
-    schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder, until: int | None, note: str | None
+    schedule: Schedule,
+    tasks: Mapping[str, TaskState],
+    by: Recorder,
+    until: int | None,
+    note: str | None,
+    reason: PauseReason = "requested",
 ) -> Plan:
-    """Nothing of it starts any more until it is resumed, or until then."""
+    """Nothing of it starts any more until it is resumed, or until then; a second pause takes the place of the first."""
     plan = stand_still(schedule, tasks, by, "paused")
     after = msgspec.structs.replace(
         plan.after,
         paused=True,
         paused_until=until,
+        pause_reason=reason,
         look_at=until,
         note=schedule.note if note is None else note,
         version=schedule.version + 1,

@@ -97,10 +97,9 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
         first = _fire_ahead(schedule) if schedule.tzdata == moment.by.tzdata else first_fire(schedule)
     backlog = _backlog(book.schedule, first, now, shade_of(book.schedule, moment))
     if backlog is not None:
-        for late in _verdicts(book.schedule, backlog, moment):
-            if not book.decide(late):
-                break
-    return with_ahead(book.plan(), moment)
+        book.decide_all(_verdicts(book.schedule, backlog, moment))
+    # What was decided rests on who stands in its line.
+    return with_ahead(msgspec.structs.replace(book.plan(), line=moment.line), moment)
 
 
 def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, until: int | None = None) -> Plan:
@@ -113,7 +112,13 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, u
             book.enter(late, "skipped", "paused")
     plan = book.plan()
     after = msgspec.structs.replace(
-        plan.after, paused=False, paused_until=None, version=schedule.version + 1, updated_at=now
+        plan.after,
+        paused=False,
+        paused_until=None,
+        pause_reason=None,
+        consecutive_failures=0,
+        version=schedule.version + 1,
+        updated_at=now,
     )
     return with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
@@ -247,8 +252,9 @@ def with_ahead(plan: Plan, moment: Moment) -> Plan:
     if fire is None:
         return msgspec.structs.replace(plan, after=schedule)
     due = due_of(schedule, fire.nominal_at)
-    may_be_held = bool(schedule.calendars) or fire.nominal_at in schedule.skips
-    alone = schedule.overlap == "allow"
+    # A line is looked at by the decision alone, which has others that stand there wait for it.
+    may_be_held = bool(schedule.calendars) or fire.nominal_at in schedule.skips or schedule.line is not None
+    alone = schedule.overlap == "allow" or schedule.line is not None
     born = new_fire(
         schedule,
         fire.nominal_at,

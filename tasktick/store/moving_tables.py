@@ -52,6 +52,7 @@ TABLES = (
     Table("attempts", ("task_id", "attempt"), by_id=True, wide=True),
     Table("dead_letters", ("id",), by_id=True),
     Table("fires", ("schedule_id", "nominal_at"), by_id=True),
+    Table("line_fires", ("task_id", "line"), by_id=True),
     Table("names", ("tenant", "kind", "name"), wide=True),
     Table("counts", ("tenant", "state"), added={"slot": 0}, summed="tasks"),
     Table("events", ("sequence",), wide=True),

@@ -12,9 +12,10 @@ import msgspec
 from tasktick.errors import Refused, not_found
 from tasktick.model.calendar import Content
 from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
-from tasktick.model.schedule import LedgerRow, NewFire, Plan, Recorder, Schedule, pause
+from tasktick.model.line import LineFire
+from tasktick.model.schedule import LedgerRow, NewFire, PauseReason, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
-from tasktick.store import calendars, fires, names, tasks, tenants
+from tasktick.store import calendars, fires, lines, names, schedule_events, tasks, tenants
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -44,6 +45,7 @@ STANDING = (
     "skipped",
     "missed",
     "skips",
+    "pause_reason",
 )
 OUTDATED_MAX = 500
 JSON_COLUMNS = ("tags", "rule", "catch_up", "template", "calendars")
@@ -64,6 +66,8 @@ class Seen(msgspec.Struct, frozen=True):
     tasks: dict[str, TaskState]
     calendars: dict[str, Content] = {}
     """Those that it names, as they are."""
+    line: tuple[LineFire, ...] = ()
+    """Who stands in its line, and its own fires in others."""
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
@@ -110,6 +114,7 @@ async def carry_out(tx: Transaction, plans: Sequence[Plan], term: Term | None = 
     """Write plans; which of them were not stale. An owner shows its term; who plans in this transaction has none."""
     # Leases first, as a claim does: who comes to them with tasks in hand closes a ring of waiters.
     stale = set() if term is None else await _foreign(tx, plans, term)
+    stale |= await lines.stale(tx, plans)
     stale |= await _stale(tx, plans)
     fresh = [plan for place, plan in enumerate(plans) if place not in stale]
     if fresh:
@@ -128,7 +133,10 @@ def carry_out_batch(term: Callable[[], Term]) -> Batch:
 
 async def hold(tx: Transaction, seen: Seen) -> None:
     """What this transaction has read of a schedule stays so until its end."""
-    if await _changed(tx, [(seen.schedule, seen.tasks.values())]):
+    await lines.hold(tx, lines.named([seen.schedule], seen.line))
+    if await lines.read(tx, [seen.schedule]) != list(seen.line) or await _changed(
+        tx, [(seen.schedule, seen.tasks.values())]
+    ):
         raise Aborted("Another transaction has just changed the schedule.")
 
 
@@ -166,14 +174,17 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
     born = sorted((fire for plan in plans for fire in plan.born), key=lambda fire: fire.state.id)
     if born:
         await tasks.insert_fires(tx, born)
+    await lines.join(tx, [one for plan in plans for one in plan.joins])
     await fires.write(tx, plans)
-    await tx.run("schedule_stand", rows=[_standing_row(plan.after) for plan in plans])
+    await tx.run("schedule_stand", rows=[_standing_row(plan) for plan in plans])
+    await schedule_events.tell(tx, plans)
 
 
-def _standing_row(schedule: Schedule) -> list[Any]:
-    row = [getattr(schedule, name) for name in STANDING]
-    row[-1] = msgspec.json.encode(schedule.skips).decode()
-    return row
+def _standing_row(plan: Plan) -> list[Any]:
+    row = [getattr(plan.after, name) for name in STANDING]
+    row[STANDING.index("skips")] = msgspec.json.encode(plan.after.skips).decode()
+    # Ends of fires count them up without a look at plans, so a plan only says whether to begin anew.
+    return [*row, plan.after.consecutive_failures < plan.before.consecutive_failures]
 
 
 def _definition_row(schedule: Schedule) -> dict[str, Any]:
@@ -184,17 +195,24 @@ def _definition_row(schedule: Schedule) -> dict[str, Any]:
     return row
 
 
-async def seen(tx: Transaction, schedules: Sequence[Schedule]) -> list[Seen]:
-    """These schedules with the tasks and the calendars on which their decisions rest."""
-    ids = sorted({task_id for one in schedules for task_id in one.task_ids})
+async def seen(tx: Transaction, schedules: Sequence[Schedule], *, deciding: bool = False) -> list[Seen]:
+    """These schedules with the tasks, the calendars and the line on which their decisions rest.
+
+    For a decision about what is due nobody asks who of a schedule without a line waits in one where it once stood.
+    """
+    asked = [one for one in schedules if one.line is not None or not deciding]
+    standing = lines.of_each(asked, await lines.read(tx, asked) if asked else [])
+    in_line = {one.id: [row.task_id for row in standing.get(one.id, ())] for one in schedules}
+    ids = sorted({task_id for one in schedules for task_id in (*one.task_ids, *in_line[one.id])})
     states = {state.id: state for state in await tasks.states(tx, ids)} if ids else {}
     named = {(one.tenant, use.name) for one in schedules for use in one.calendars}
     contents = await calendars.contents(tx, named) if named else {}
     return [
         Seen(
             one,
-            {name: states[name] for name in one.task_ids if name in states},
+            {name: states[name] for name in (*one.task_ids, *in_line[one.id]) if name in states},
             {use.name: contents[one.tenant, use.name] for use in one.calendars if (one.tenant, use.name) in contents},
+            standing.get(one.id, ()),
         )
         for one in schedules
     ]
@@ -205,7 +223,7 @@ async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | Non
     if partitions == []:
         return []
     found = await tx.rows("schedules_due", Schedule, now=now, limit=limit, partitions=partitions)
-    return await seen(tx, found)
+    return await seen(tx, found, deciding=True)
 
 
 async def next_look(tx: Transaction, now: int, partitions: list[str] | None = None) -> int | None:
@@ -325,10 +343,16 @@ async def delete(tx: Transaction, plan: Plan) -> None:
 
 async def pause_gone(tx: Transaction, ids: Sequence[str], by: Recorder) -> None:
     """A receiver has said that it is gone for good: its schedules stop."""
+    await pause_each(tx, ids, by, "gone", lambda _: "Paused: the receiver answered 410 Gone.")
+
+
+async def pause_each(
+    tx: Transaction, ids: Sequence[str], by: Recorder, reason: PauseReason, note: Callable[[Schedule], str]
+) -> None:
+    """Pause those of these schedules that are not paused yet, from within, for a reason of ours."""
     for found in await seen(tx, await tx.rows("schedules_read", Schedule, ids=sorted(ids), tenant=None)):
         if not found.schedule.paused:
-            note = "Paused: the receiver answered 410 Gone."
-            await _write(tx, [pause(found.schedule, found.tasks, by, None, note)])
+            await _write(tx, [pause(found.schedule, found.tasks, by, None, note(found.schedule), reason)])
 
 
 async def purge(tx: Transaction, before: int, limit: int) -> int:

@@ -11,7 +11,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, wire
 from tasktick.model.schedule import NewFire
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import fires, names, tenants, waiting
+from tasktick.store import fires, lines, names, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
@@ -225,11 +225,14 @@ async def change(
     is left out, as a stale one is.
     """
     alone = len(changes) == 1 and not of_many
-    finished = [one.after.id for one in changes if one.before.state in TERMINAL]
-    # Schedules first, whose rows are held from here on.
+    ending = [one.after.id for one in changes if one.after.state in TERMINAL and one.after.template_id is not None]
+    if ending:
+        unbegun = [str(one.before.template_id) for one in changes if one.ends_unbegun]
+        await lines.hold(tx, tasks=ending, schedules=unbegun)
+    # Then schedules, whose rows are held from here on.
     later = [one.after.id for one in changes if one.runs_later and not written_down]
     idle = await fires.idle(tx, later)
-    await _take_back(tx, finished)
+    await _take_back(tx, [one.after.id for one in changes if one.before.state in TERMINAL])
     ordered = await _fresh(tx, sorted(changes, key=lambda one: one.after.id))
     ordered = await _with_room(tx, ordered, alone=alone)
     ordered = await _with_keys(tx, ordered, alone=alone)
@@ -253,6 +256,10 @@ async def change(
         await waiting.step_out(tx, in_line)
     if ended:
         await waiting.let_go(tx, [one.id for one in ended], ended[0].updated_at, deltas)
+        await lines.leave(tx, [one.id for one in ended if one.template_id is not None], ended[0].updated_at, deltas)
+    unstarted = [one.after for one in ordered if one.ends_unbegun]
+    if unstarted:
+        await tx.run("ledger_unstarted", rows=[[one.template_id, one.id, one.run_at, one.reason] for one in unstarted])
     await deltas.write(tx)
     return [one.after.id for one in ordered]
 
