@@ -17,10 +17,11 @@ from tasktick.api.schedule_writes import Work, opened
 from tasktick.api.tasks import OK, check_version
 from tasktick.api.times import Instant, instant_ms, written
 from tasktick.errors import Refused
+from tasktick.model.line import backfill_line
 from tasktick.model.schedule import Plan, Schedule
 from tasktick.scheduler.backfill import RUNS, Kind, Tasks, Verdict, backfill, bounds, runs_left, verdicts
 from tasktick.store import fires as ledger
-from tasktick.store import names, schedules, tasks, tenants
+from tasktick.store import lines, names, schedules, tasks, tenants
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Lane, Transaction
 from tasktick.store.schedules import Seen
@@ -39,7 +40,8 @@ class Asked(msgspec.Struct, frozen=True):
 
     from_at: int
     to_at: int
-    in_line: bool
+    line: str | None
+    """The line in which they wait for their turn."""
     held_too: bool
     limit: int | None
     dry_run: bool
@@ -132,7 +134,8 @@ def _asked(request: BackfillRequest, schedule: Schedule, now: int) -> Asked:
     if request.limit is None:
         _check_size(schedule, begin_at, end_at)
     overlap = request.overlap or ("allow" if schedule.overlap == "allow" else "buffer_all")
-    return Asked(begin_at, to_at, overlap == "buffer_all", request.held, request.limit, request.dry_run)
+    line = backfill_line(schedule.id) if overlap == "buffer_all" else None
+    return Asked(begin_at, to_at, line, request.held, request.limit, request.dry_run)
 
 
 def _instant(faults: Faults, pointer: str, value: Instant) -> int:
@@ -261,6 +264,8 @@ async def _filled(call: Call, asked: Asked, before: Progress, key: IdempotencyKe
     done: list[Plan] = []
 
     async def operation(tx: Transaction) -> Progress:
+        if asked.line is not None:  # lines come before the rows of schedules
+            await lines.hold(tx, [(call.tenant, asked.line)])
         work = await opened(call, tx)
         await work.pass_over()
         found, ended = await _judged(tx, work.seen, asked, before)
@@ -270,7 +275,7 @@ async def _filled(call: Call, asked: Asked, before: Progress, key: IdempotencyKe
         room = (await tenants.rooms(tx, [call.tenant])).left(call.tenant)
         if room is not None and len(cut := _cut(found, room)) < len(found):
             found, ended, full = cut, False, True
-        await _let_run(tx, work, found, in_line=asked.in_line)
+        await _let_run(tx, work, found, asked.line)
         at = _beyond(found, asked, ended=ended) if found or ended else before.at
         after = before.after(found, at, ended=ended, full=full)
         if key is not None:
@@ -283,11 +288,13 @@ async def _filled(call: Call, asked: Asked, before: Progress, key: IdempotencyKe
     return after
 
 
-async def _let_run(tx: Transaction, work: Work, found: list[Verdict], *, in_line: bool) -> None:
-    """Carry out what is to run of these."""
+async def _let_run(tx: Transaction, work: Work, found: list[Verdict], line: str | None) -> None:
+    """Carry out what is to run of these; of a line where nobody is at work, the loader finds who goes first."""
     if not any(one.runs for one in found):
         return
     ids = [one.row.task_id for one in found if one.runs and one.row is not None and one.row.task_id is not None]
     idle = {task.id: task for task in await tasks.states(tx, ids)} if ids else {}
     seen = work.seen
-    await work.carry_out(backfill(seen.schedule, found, Tasks(seen.tasks, idle), work.moment, in_line=in_line))
+    await work.carry_out(backfill(seen.schedule, found, Tasks(seen.tasks, idle), work.moment, in_line=line is not None))
+    if line is not None:
+        await lines.begin(tx, seen.schedule.tenant, line, work.moment.by.now)

@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from tasktick.model.change import Change, reopen
+from tasktick.model.line import LineFire, backfill_line
 from tasktick.model.schedule import LedgerRow, NewFire, Outcome, Plan, Schedule, is_started, take_back
 from tasktick.model.state import State
 from tasktick.model.task import TaskState
@@ -166,6 +167,7 @@ class _Filling:
         self._state = State.BLOCKED if in_line else State.SCHEDULED
         self._born: list[NewFire] = []
         self._changes: list[Change] = []
+        self._joins: list[LineFire] = []
         self._new: list[LedgerRow] = []
         self._rewritten: list[LedgerRow] = []
 
@@ -175,6 +177,7 @@ class _Filling:
         if row is None or stretch is not None:
             task_id = self._made(one.fire, self._state)
             cut = self._row(one.fire, task_id, stretch)
+            self._join(one.fire, task_id)
             first = stretch is not None and stretch.nominal_at == one.fire.nominal_at
             (self._rewritten if first else self._new).append(cut)
             return
@@ -184,7 +187,15 @@ class _Filling:
         else:
             task_id = task.id
             self._changes.append(self._taken_up(task))
+        self._join(one.fire, task_id)
         self._rewritten.append(self._row(one.fire, task_id, row))
+
+    def _join(self, fire: Fire, task_id: str) -> None:
+        """Its place in the line, in the order of the calendar."""
+        schedule = self._schedule
+        if self._state is State.BLOCKED:
+            line = backfill_line(schedule.id)
+            self._joins.append(LineFire(task_id, line, schedule.tenant, task_id, fire.nominal_at, waits=True))
 
     def _made(self, fire: Fire, state: State, reason: str | None = None) -> str:
         """A task that is due at once, or one that has ended before it began."""
@@ -256,6 +267,7 @@ class _Filling:
             changes=(*plan.changes, *self._changes),
             ledger=(*plan.ledger, *self._new),
             rewritten=(*plan.rewritten, *self._rewritten),
+            joins=(*plan.joins, *self._joins),
         )
 
 

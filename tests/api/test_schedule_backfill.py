@@ -157,6 +157,57 @@ async def whole(served: Served, schedule: dict[str, Any]) -> list[dict[str, Any]
     return rows[::-1]
 
 
+@pytest.mark.usefixtures("slices")
+async def test_one_after_the_other_in_the_order_of_the_calendar_and_beside_the_schedules_own(served: Served) -> None:
+    schedule = await made(served)
+    await act(served, schedule, "pause")
+    served.world.now += 2 * MINUTE_MS
+    await act(served, schedule, "resume")
+    begin = served.world.now - served.world.now % MINUTE_MS - 4 * MINUTE_MS
+    body = {"from": written(begin), "to": written(served.world.now), "overlap": "buffer_all"}
+
+    done = await filled(served, schedule, **body)
+
+    rows = await ledger(served, schedule)
+    assert [row["nominal"] for row in rows] == [written(begin + n * MINUTE_MS) for n in range(done["fires"])]
+    assert [row["state"] for row in rows] == ["ready"] + ["blocked"] * (len(rows) - 1)
+    for place, row in enumerate(rows):
+        [claimed] = await served.world.claim(row["task_id"].removeprefix("tsk_"))
+        assert await served.world.finish(claimed, 200 if place % 2 else 404) in (State.SUCCEEDED, State.DEAD)
+    after = await ledger(served, schedule)
+    assert {row["state"] for row in after} == {"succeeded", "dead"}
+    assert (await counts(served, schedule))["failed"] == sum(row["failed"] for row in after) == (len(rows) + 1) // 2
+    # Its own fire at its time waits for none of these.
+    assert await fire(served, schedule) is State.SUCCEEDED
+    await sound(served)
+
+
+async def test_who_waits_in_a_backfill_can_be_cancelled_and_lets_the_next_go(served: Served) -> None:
+    schedule = await made(served)
+    body = {"from": written(served.world.now - 5 * MINUTE_MS), "to": written(served.world.now), "overlap": "buffer_all"}
+    await filled(served, schedule, **body)
+    rows = await ledger(served, schedule)
+    by = {"schedule_id": schedule["id"], "state": ["blocked"], "run_before": rows[3]["nominal"]}
+
+    await served.ask("POST", "/v1/tasks/cancel", {"filter": by})
+    [claimed] = await served.world.claim(rows[0]["task_id"].removeprefix("tsk_"))
+    await served.world.finish(claimed)
+
+    states = [row["state"] for row in await ledger(served, schedule)]
+    assert states[:4] == ["succeeded", "cancelled", "cancelled", "ready"]
+    again = await filled(served, schedule, **body)
+    assert again["skipped"] == 2
+    await sound(served)
+
+
+async def test_a_backfill_goes_one_after_the_other_unless_the_schedule_allows_more(served: Served) -> None:
+    for overlap, wanted in (("skip", {"ready", "blocked"}), ("allow", {"ready"})):
+        schedule = await made(served, overlap=overlap)
+        begin = written(served.world.now - 5 * MINUTE_MS)
+        assert (await act(served, schedule, "backfill", {"from": begin})).status == 200
+        assert {row["state"] for row in await ledger(served, schedule)} == wanted
+
+
 async def test_a_stretch_of_another_rule_is_left_alone(served: Served) -> None:
     schedule = await made(served, every="1s", paused=True)
     begin = served.world.now

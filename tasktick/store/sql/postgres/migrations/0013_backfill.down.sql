@@ -1,4 +1,5 @@
 -- loses: what was decided about times that ran later, before they did: SELECT count(*) FROM fires WHERE was IS NOT NULL
+DROP INDEX line_fires_at_work;
 ALTER TABLE schedules DROP COLUMN gone_until;
 ALTER TABLE schedules DROP COLUMN gone_from;
 ALTER TABLE schedules DROP COLUMN gone_failed;

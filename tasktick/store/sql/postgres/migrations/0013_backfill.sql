@@ -54,3 +54,6 @@ FROM (
     FROM fires AS f GROUP BY f.partition_id, f.schedule_id
 ) AS part
 WHERE part.partition_id = schedules.partition_id AND part.id = schedules.id;
+
+-- Of a long line, who is at work.
+CREATE INDEX line_fires_at_work ON line_fires (tenant, line, task_id) WHERE NOT waits;

@@ -42,3 +42,6 @@ FROM (
         sum(iif(f.outcome = 'skipped', f.times, 0)) AS skipped, sum(iif(f.outcome = 'missed', f.times, 0)) AS missed
     FROM fires AS f GROUP BY f.schedule_id
 ) AS part WHERE part.id = schedules.id;
+
+-- Of a long line, who is at work.
+CREATE INDEX line_fires_at_work ON line_fires (tenant, line, task_id) WHERE NOT waits;
