@@ -16,12 +16,13 @@ import aiohttp
 import msgspec
 
 from tests.chaos import dump
-from tests.chaos.history import Answered, HistoryWriter, Hit, now_ms
+from tests.chaos.history import HistoryWriter, now_ms
 from tests.chaos.kill import FILE, POLL_S
 from tests.chaos.ledger import count, judge
-from tests.chaos.ledger_documents import asked, differences, instant
+from tests.chaos.ledger_documents import arrivals, asked, differences, instant
 from tests.chaos.ledger_dump import books
-from tests.chaos.ledger_story import Absence, Arrival, Edition, LedgerStory
+from tests.chaos.ledger_story import Absence, Edition, LedgerStory
+from tests.chaos.ledger_wishes import Wishes
 from tests.chaos.nominal import Timing
 from tests.chaos.process import Daemons, Process
 from tests.chaos.receiver import Receiver
@@ -59,7 +60,10 @@ LABELS = (
 )
 PASSES_MAX = 5
 ARMED_WITHIN_S = 6.0
-ACTS = ("edit", "pause", "pause_until", "resume", "resume", "trigger", "trigger", "none")
+ACTS = (
+    *("edit", "pause", "pause_until", "resume", "resume", "trigger", "trigger", "none"),
+    *("backfill", "backfill", "run_later"),
+)
 
 
 class LedgerRun:
@@ -81,6 +85,7 @@ class LedgerRun:
         self._triggers: dict[str, str] = {}
         self._triggered: set[str] = set()
         self._counters: Counter[str] = Counter()
+        self._wishes = Wishes(self._call, self._counters)
         self._left_at = now_ms()
         self._process: Process | None = None
 
@@ -252,6 +257,11 @@ class LedgerRun:
             case "trigger":
                 self._triggers[f"trigger-{len(self._triggers)}-{random.random()}"] = path
                 await self._trigger(session)
+            case "backfill":
+                self._wishes.wish(random, path, self._wall)
+                await self._wishes.fill(session)
+            case "run_later":
+                await self._wishes.run_later(session, path, random)
             case _:
                 pass
 
@@ -289,6 +299,7 @@ class LedgerRun:
             if document is not None:
                 self._note(name, document)
         await self._trigger(session)
+        await self._wishes.fill(session)
 
     async def _trigger(self, session: aiohttp.ClientSession) -> None:
         for key, path in sorted(self._triggers.items()):
@@ -358,7 +369,7 @@ class LedgerRun:
             connection.close()
         story = LedgerStory(
             books=found,
-            arrivals=self._arrivals(),
+            arrivals=arrivals(self._history.records),
             absences=self._absences,
             clock=self._segments,
             deaths=self._deaths,
@@ -379,17 +390,6 @@ class LedgerRun:
         demanded = ["ledger run", "arrivals"]
         if self._count >= 50:
             demanded += ["clock_forward", "clock_back", "fault_sigkill", "fault_sigterm", "ledger skipped(paused)"]
+            demanded += ["ledger run(backfill)", "ledger run(run_later)", "ledger was missed", "ledger was skipped"]
             demanded += ["ledger missed(catch_up:latest)", "ledger stretch", *(f"at_{label}" for label in LABELS)]
         return [f"nothing of this was seen: {name}" for name in demanded if not self._counters[name]]
-
-    def _arrivals(self) -> list[Arrival]:
-        answered = {one.hit: one for one in self._history.records if isinstance(one, Answered)}
-        found = []
-        for one in self._history.records:
-            if isinstance(one, Hit):
-                after = answered.get(one.hit)
-                read = after is not None and after.how == "answer"
-                task_id = one.headers["webhook-id"].removeprefix("tsk_")
-                until, status = (after.at, after.status) if after is not None and read else (None, None)
-                found.append(Arrival(task_id, one.at, until, status))
-        return found
