@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import msgspec
 
+from tests.chaos.ledger_lines import SUPERSEDED, lines, overlaps
 from tests.chaos.ledger_policy import outcomes
 from tests.chaos.ledger_story import (
     BACKFILL,
@@ -45,7 +46,9 @@ def judge(story: LedgerStory) -> list[Violation]:
         course = book.course
         found += [*coverage(story, course), *outcomes(story, course), *filled(book)]
         found += [*fires(story, book), *counts(book), *hits(story, book, arrivals), *early(story, book, arrivals)]
-    return found
+    # What somebody wished to run beside its times stands in no line of theirs.
+    plain = msgspec.structs.replace(story, books=[book.course for book in story.books])
+    return [*found, *lines(plain, arrivals)]
 
 
 def count(story: LedgerStory) -> Counter[str]:
@@ -53,14 +56,22 @@ def count(story: LedgerStory) -> Counter[str]:
     counted: Counter[str] = Counter()
     for book in story.books:
         for entry in book.entries:
-            counted[f"ledger {entry.word}"] += entry.times
+            counted[f"ledger {_kind(entry)}"] += entry.times
             counted["ledger stretch"] += entry.times > 1
             counted["ledger collapsed"] += entry.collapsed > 1
             counted["ledger was " + entry.was.outcome if entry.was is not None else "ledger as decided"] += entry.times
         counted["editions"] += len(book.editions)
+        counted["paused by failures"] += book.consecutive_failures is not None and any(
+            edition.pause_on_failures is not None and edition.by_failures for edition in book.editions
+        )
     counted["schedules"] = len(story.books)
     counted["arrivals"] = len(story.arrivals)
     return +counted
+
+
+def _kind(entry: Entry) -> str:
+    """Outcome and reason, whoever it was."""
+    return f"{entry.outcome}(cancel_other)" if (entry.reason or "").startswith(SUPERSEDED) else entry.word
 
 
 class Era(msgspec.Struct, frozen=True):
@@ -235,10 +246,10 @@ def hits(story: LedgerStory, book: Book, arrivals: dict[str, list[Arrival]]) -> 
     # What somebody wished to run beside its times runs beside them.
     later = {entry.task_id for entry in book.entries if entry.reason in {BACKFILL, RUN_LATER}}
     if all(edition.overlap != "allow" for edition in book.editions):
-        yield from _overlaps(story, book, arrivals, [fire for fire in book.fires if fire.task_id not in later])
+        yield from overlaps(story, name, [fire for fire in book.fires if fire.task_id not in later], arrivals)
     if book.lined:
         in_line = {entry.task_id for entry in book.entries if entry.reason == BACKFILL}
-        yield from _overlaps(story, book, arrivals, [fire for fire in book.fires if fire.task_id in in_line])
+        yield from overlaps(story, name, [fire for fire in book.fires if fire.task_id in in_line], arrivals)
 
 
 def early(story: LedgerStory, book: Book, arrivals: dict[str, list[Arrival]]) -> Iterator[Violation]:
@@ -252,20 +263,3 @@ def early(story: LedgerStory, book: Book, arrivals: dict[str, list[Arrival]]) ->
         ]
         if found:
             yield Violation("fired_early", f"{book.schedule_id}: {fire}: {found[0]}", fire.task_id)
-
-
-def _overlaps(
-    story: LedgerStory, book: Book, arrivals: dict[str, list[Arrival]], fires: list[Fire]
-) -> Iterator[Violation]:
-    sent: list[tuple[Fire, list[Arrival]]] = []
-    for fire in fires:
-        if not fire.triggered and arrivals.get(fire.task_id):
-            sent.append((fire, sorted(arrivals[fire.task_id], key=lambda one: one.true)))
-    sent.sort(key=lambda one: one[1][0].true)
-    for (one, earlier), (other, later) in pairwise(sent):
-        last, first = earlier[-1], later[0]
-        cut = last.until is None or any(last.true <= death <= last.until for death in story.deaths)
-        if first.true < last.true or (not cut and last.until is not None and first.true < last.until):
-            yield Violation(
-                "overlapping", f"{book.schedule_id}: {other} began in {one}: {first}, {last}", other.task_id
-            )

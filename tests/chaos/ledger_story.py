@@ -33,9 +33,13 @@ class Edition(msgspec.Struct, frozen=True, kw_only=True):
     end_at: int | None = None
     max_fires: int | None = None
     jitter_ms: int = 0
+    overlap_key: str | None = None
+    pause_on_failures: int | None = None
     paused: bool = False
     paused_until: int | None = None
     deleted: bool = False
+    by_failures: bool = False
+    """It became so by itself."""
 
 
 class Former(msgspec.Struct, frozen=True):
@@ -101,6 +105,8 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
     """When the first of its attempts was claimed."""
     completed_at: int | None = None
     triggered: bool = False
+    beside: bool = False
+    """Whether somebody wished it, beside what its schedule lets run at its times."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -126,12 +132,16 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     lined: bool = False
     """Whether all that was filled in was to run one after the other."""
+    paused: bool = False
+    consecutive_failures: int | None = None
 
     @property
     def course(self) -> "Book":
         """The same as far as times were decided when they came."""
         entries = [entry.in_course for entry in self.entries]
-        return msgspec.structs.replace(self, entries=[entry for entry in entries if entry is not None])
+        later = {entry.task_id for entry in self.entries if entry.reason in {BACKFILL, RUN_LATER}}
+        fires = [msgspec.structs.replace(fire, beside=fire.task_id in later) for fire in self.fires]
+        return msgspec.structs.replace(self, entries=[entry for entry in entries if entry is not None], fires=fires)
 
 
 class Absence(msgspec.Struct, frozen=True):
