@@ -7,7 +7,6 @@ resume and trigger meanwhile. In the end every ledger, as SQL and the API tell i
 import asyncio
 import signal
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +18,7 @@ from tests.chaos import dump
 from tests.chaos.history import HistoryWriter, now_ms
 from tests.chaos.kill import FILE, POLL_S
 from tests.chaos.ledger import count, judge
+from tests.chaos.ledger_daemon import MISSED_AFTER_MS, settings_of
 from tests.chaos.ledger_documents import arrivals, asked, differences, instant
 from tests.chaos.ledger_dump import books
 from tests.chaos.ledger_story import Absence, Edition, LedgerStory
@@ -28,7 +28,6 @@ from tests.chaos.process import Daemons, Process
 from tests.chaos.receiver import Receiver
 from tests.chaos.verdict import Verdict, Violation
 
-MISSED_AFTER_MS = 4_000
 SLACK_MS = 2_000
 SCHEDULES = 8
 ANSWER_S = 5.0
@@ -76,7 +75,9 @@ class LedgerRun:
         self._random, self._whims = Random(seed), Random(f"whims.{seed}")
         self._clock = folder / "clock"
         self._history = HistoryWriter(folder / "history.jsonl")
-        self._daemons = Daemons(folder / "data", self._history, folder / "daemon.log", settings=self._settings())
+        self._daemons = Daemons(
+            folder / "data", self._history, folder / "daemon.log", settings=settings_of(self._clock)
+        )
         self._receiver = Receiver(self._history)
         self._offset_ms = 0
         self._segments = [(now_ms(), 0)]
@@ -90,27 +91,6 @@ class LedgerRun:
         self._wishes = Wishes(self._call, self._counters)
         self._left_at = now_ms()
         self._process: Process | None = None
-
-    def _settings(self) -> dict[str, str]:
-        found = find_spec("libfaketime")
-        assert found is not None, "the clock is set by libfaketime, which the dev extra brings"
-        assert found.origin is not None
-        library = Path(found.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
-        self._clock.parent.mkdir(parents=True, exist_ok=True)
-        self._clock.write_text("+0")
-        return {
-            "LD_PRELOAD": str(library),
-            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-            "FAKETIME_NO_CACHE": "1",
-            # Else waits with a timeout, such as that for the interpreter's lock, end at once and spin.
-            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
-            "DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "TASKTICK_SCHEDULER__MISSED_AFTER_MS": str(MISSED_AFTER_MS),
-            "TASKTICK_SCHEDULER__MISSED_ROWS_MAX": "60",
-            "TASKTICK_STORE__RETENTION_DAYS": "36500",
-            "TASKTICK_LOG__LEVEL": "warning",
-        }
 
     @property
     def _wall(self) -> int:
