@@ -343,3 +343,8 @@ class BulkDone(Answered):
 
     matched: int
     changed: int
+    condensed: Annotated[
+        int | UnsetType,
+        Meta(description="Times of the schedule that were asked for and have no task: a backfill runs them."),
+    ] = UNSET
+    note: str | UnsetType = UNSET

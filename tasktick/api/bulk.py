@@ -13,6 +13,7 @@ import msgspec
 from tasktick.api.call import Call, Reply, encode
 from tasktick.api.faults import Faults
 from tasktick.api.idempotency import begin, key_of, reply
+from tasktick.api.render import Document
 from tasktick.errors import Refused
 from tasktick.model.task import TaskState
 from tasktick.store import names
@@ -43,10 +44,10 @@ class Tally(msgspec.Struct, frozen=True):
         """This, and one step more."""
         return Tally(beyond, self.matched + step.matched, self.changed + step.changed)
 
-    def stored(self, *, ended: bool) -> StoredAnswer:
+    def stored(self, *, ended: bool, beside: Document) -> StoredAnswer:
         """The answer; until it is known, where to go on."""
         if ended:
-            return StoredAnswer(OK, encode({"matched": self.matched, "changed": self.changed}).decode())
+            return StoredAnswer(OK, encode({"matched": self.matched, "changed": self.changed, **beside}).decode())
         return StoredAnswer(OK, "", {"tally": encode(self).decode()})
 
 
@@ -62,8 +63,9 @@ class Bulk(Protocol):
         ...
 
 
-async def carry_out(call: Call, bulk: Bulk, *, dry_run: bool) -> Reply:
-    """Do it to everything that is found, or only count."""
+async def carry_out(call: Call, bulk: Bulk, *, dry_run: bool, beside: Document | None = None) -> Reply:
+    """Do it to everything that is found, or only count; what stands beside the counts is answered with them."""
+    told = {} if beside is None else beside
     key = key_of(call)
     with call.in_flight.held(key):
         before = await begin(call, key)
@@ -74,8 +76,8 @@ async def carry_out(call: Call, bulk: Bulk, *, dry_run: bool) -> Reply:
             if call.ports.draining():
                 detail = f"This server is stopping; {tally.changed} are changed. Send the request again for the rest."
                 raise Refused("draining", detail)
-            tally, ended = await _step(call, bulk, tally, key, dry_run=dry_run)
-    return reply(tally.stored(ended=True))
+            tally, ended = await _step(call, bulk, tally, key, told, dry_run=dry_run)
+    return reply(tally.stored(ended=True, beside=told))
 
 
 def _tally_of(before: StoredAnswer | None) -> Tally:
@@ -84,7 +86,7 @@ def _tally_of(before: StoredAnswer | None) -> Tally:
 
 
 async def _step(
-    call: Call, bulk: Bulk, tally: Tally, key: IdempotencyKey | None, *, dry_run: bool
+    call: Call, bulk: Bulk, tally: Tally, key: IdempotencyKey | None, told: Document, *, dry_run: bool
 ) -> tuple[Tally, bool]:
     """One slice; whether it was the last one."""
     ids = await call.ports.database.read(lambda tx: bulk.ids(tx, tally.beyond, SLICE))
@@ -95,7 +97,7 @@ async def _step(
         step = Step(len(ids)) if dry_run or not ids else await bulk.act(tx, ids)
         after = tally.after(step, beyond)
         if key is not None:
-            await names.answer(tx, key, after.stored(ended=ended))
+            await names.answer(tx, key, after.stored(ended=ended, beside=told))
         return step, after
 
     if key is None and (dry_run or not ids):

@@ -33,7 +33,7 @@ NO_SUCH_WORD = "There is no such parameter here."
 
 EVENT_WORDS = frozenset({"type", "after"})
 SCHEDULE_WORDS = PAGE_WORDS | {"name", "tag", "paused", "q"}
-LEDGER_WORDS = frozenset({"limit", "cursor", "outcome", "from", "to"})
+LEDGER_WORDS = frozenset({"limit", "cursor", "outcome", "reason", "from", "to"})
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 REPEATABLE = frozenset({"state", "outcome"})
 PREVIEW_WORDS = frozenset({"count", "from"})
@@ -99,6 +99,7 @@ class LedgerFilter(msgspec.Struct, frozen=True):
     """Which rows of a ledger: from one instant on, before another."""
 
     outcomes: list[str] | None
+    reason: str | None
     from_at: int | None
     to_at: int | None
 
@@ -109,7 +110,9 @@ def ledger(faults: Faults, query: Query) -> LedgerFilter:
     outcomes = sorted(set(query.get("outcome", ())))
     if not set(OUTCOMES).issuperset(outcomes):
         faults.add("?outcome", f"An outcome is one of {', '.join(OUTCOMES)}.")
-    return LedgerFilter(outcomes or None, _instant(faults, query, "from"), _instant(faults, query, "to"))
+    return LedgerFilter(
+        outcomes or None, _one(query, "reason"), _instant(faults, query, "from"), _instant(faults, query, "to")
+    )
 
 
 def preview(faults: Faults, query: Query) -> tuple[int, int | None]:

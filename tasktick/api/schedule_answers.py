@@ -161,6 +161,35 @@ class SchedulePage(Answered):
     next_cursor: Cursor
 
 
+class Backfill(Answered):
+    """What a backfill has come to, or would come to."""
+
+    fires: Annotated[int, Meta(description="How many times run: those that were absent, missed or skipped.")]
+    absent: int
+    missed: int
+    skipped: int
+    kept: Annotated[int, Meta(description="Left alone: they ran, or are of a rule that the schedule had before.")]
+    held: Annotated[int, Meta(description="Left alone: a calendar or a request leaves them out.")]
+    forgotten: Annotated[int, Meta(description="Left alone: retention has taken their rows, so they may have run.")]
+    beyond_max_fires: Annotated[int, Meta(description="Left alone: the schedule may not run any oftener.")]
+    first: Annotated[list[Time], Meta(description="The first few that run.")]
+    last: Annotated[list[Time], Meta(description="The last few that run.")]
+    next: Annotated[Time | None, Meta(description="Where to go on, if `limit` ended it before `to`.")]
+    dry_run: bool
+
+
+class FormerShown(Answered):
+    """What had been decided about a time that ran later."""
+
+    outcome: Outcome
+    reason: str | None
+    decided_at: Time
+    schedule_version: int
+    node: str
+    epoch: int
+    tzdata: str
+
+
 class LedgerRow(Answered):
     """What became of a nominal time, or of a stretch of them."""
 
@@ -183,6 +212,9 @@ class LedgerRow(Answered):
     decided_at: Time
     started_at: Time | None
     completed_at: Time | None
+    failed: Annotated[bool, Meta(description="Whether its task has given up, once or oftener.")]
+    backfill: Annotated[bool, Meta(description="Whether a backfill has let it run.")]
+    was: Annotated[FormerShown | None, Meta(description="What had been decided before it ran after all.")]
 
 
 class LedgerPage(Answered):

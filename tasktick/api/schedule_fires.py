@@ -23,6 +23,7 @@ async def fires(call: Call) -> Reply:
             tx,
             found.id,
             outcomes=by.outcomes,
+            reason=by.reason,
             from_at=by.from_at,
             to_at=by.to_at,
             beyond=beyond,

@@ -1,14 +1,17 @@
 """Schedules and the rows of their ledgers as clients read them. Pure but for the vault, which masks what is sealed."""
 
+import msgspec
+
 from tasktick.api import render
 from tasktick.api.calendar_requests import uses_shown
 from tasktick.api.render import Document, Lens
 from tasktick.api.schedule_answers import ScheduleDefinition
 from tasktick.api.times import seconds, seconds_or_none, written, written_or_none
 from tasktick.model.ids import wire
-from tasktick.model.schedule import Member, Schedule
+from tasktick.model.schedule import Former, Member, Schedule
 from tasktick.model.state import State
 from tasktick.model.task import Payload
+from tasktick.scheduler.backfill import REASON as BACKFILL
 from tasktick.store.schedules import LedgerEntry
 from tasktick.timetable.fires import Fire
 
@@ -130,7 +133,14 @@ def ledger_row(entry: LedgerEntry, now: int) -> Document:
         "decided_at": written(row.decided_at),
         "started_at": written_or_none(entry.started_at),
         "completed_at": written_or_none(entry.completed_at),
+        "failed": row.failed,
+        "backfill": row.reason == BACKFILL,
+        "was": None if row.was is None else _former(row.was),
     }
+
+
+def _former(was: Former) -> Document:
+    return {**msgspec.to_builtins(was), "decided_at": written(was.decided_at)}
 
 
 def _state(entry: LedgerEntry, now: int) -> str | None:

@@ -5,6 +5,7 @@ from tasktick.api import (
     answers,
     filters,
     schedule_answers,
+    schedule_backfill,
     schedule_fires,
     schedule_skips,
     schedule_trigger,
@@ -13,6 +14,7 @@ from tasktick.api import (
 )
 from tasktick.api.routing import Route
 from tasktick.api.schedule_schemas import (
+    BackfillRequest,
     Occurrence,
     PauseRequest,
     PreviewRequest,
@@ -33,7 +35,7 @@ SKIPS = (
 
 def table() -> tuple[Route, ...]:
     """Its routes."""
-    return (*_all(), *_read(), *_written(), *_acted())
+    return (*_all(), *_read(), *_written(), *_acted(), *_made())
 
 
 def _all() -> tuple[Route, ...]:
@@ -172,6 +174,11 @@ def _acted() -> tuple[Route, ...]:
             )
             for word, handler, summary in SKIPS
         ),
+    )
+
+
+def _made() -> tuple[Route, ...]:
+    return (
         Route(
             "POST",
             f"{ONE}/trigger",
@@ -181,6 +188,19 @@ def _acted() -> tuple[Route, ...]:
             "Make a task of it now, outside its ledger",
             answer=answers.Task,
             model=Trigger,
+            size="body",
+            writes=True,
+            makes_work=True,
+        ),
+        Route(
+            "POST",
+            f"{ONE}/backfill",
+            schedule_backfill.fill,
+            MANAGE,
+            (200, 404, 409, 412, 422, 429),
+            "Let times that have passed run after all",
+            answer=schedule_answers.Backfill,
+            model=BackfillRequest,
             size="body",
             writes=True,
             makes_work=True,

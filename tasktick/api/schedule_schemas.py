@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal, get_args
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from tasktick.api import times
 from tasktick.api.schemas import (
@@ -215,7 +215,40 @@ class Occurrence(Request):
     ]
 
 
+class BackfillRequest(Request):
+    """Times that have passed and did not run, to run after all."""
+
+    from_: Annotated[Instant, Meta(description="The first instant.")] = field(name="from")
+    to: Annotated[Instant, Meta(description="The last instant; now, if it is not given.")] | None = None
+    overlap: (
+        Annotated[
+            Literal["allow", "buffer_all"],
+            Meta(
+                description="All at once, as the limits of queue and host let them, or one after the other. If it is "
+                "not given: all at once where the schedule's own `overlap` is `allow`."
+            ),
+        ]
+        | None
+    ) = None
+    held: Annotated[bool, Meta(description="Run what a calendar or a request leaves out, too.")] = False
+    limit: (
+        Annotated[
+            int,
+            Meta(
+                description="Start so many at most; `next` of the answer says where to go on.",
+                extra_json_schema={"minimum": 1, "maximum": 100_000},
+            ),
+        ]
+        | None
+    ) = None
+    dry_run: Annotated[bool, Meta(description="Only count.")] = False
+
+
 class Trigger(Request):
-    """A fire now, outside the ledger, and what is different about its call."""
+    """A fire now, outside the ledger, and what is different about it."""
 
     target: TargetOverrides | None = None
+    queue: Queue | None = None
+    priority: Priority | None = None
+    name: Name | None = None
+    tags: Tags | None = None

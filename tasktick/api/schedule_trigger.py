@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tasktick.api import faults as checks
 from tasktick.api import render
 from tasktick.api.call import Call, Reply, encode, etag
 from tasktick.api.decoding import Decoder
@@ -9,7 +10,7 @@ from tasktick.api.faults import Faults
 from tasktick.api.idempotency import once, reply
 from tasktick.api.schedule_schemas import Trigger
 from tasktick.api.target_overrides import overridden
-from tasktick.api.task_requests import traceparent_of
+from tasktick.api.task_requests import PRIORITY_MAX, traceparent_of
 from tasktick.api.tasks import CREATED, check_version, sealing_of
 from tasktick.model.schedule import NewFire
 from tasktick.model.state import State
@@ -50,17 +51,33 @@ async def trigger(call: Call) -> Reply:
 def _fire(call: Call, request: Trigger, fire: NewFire, template: Payload) -> tuple[NewFire, Payload | None]:
     """The fire, and what it sends if that is not what its schedule sends."""
     traceparent = traceparent_of(call.headers)
+    faults = Faults()
+    fire = _changed(faults, request, fire)
+    if request.target is None:
+        faults.end()
     if request.target is None and traceparent is None:
         return fire, None
     own = {"template_id": None, "payload_version": 1}
     if request.target is None:
         state = msgspec.structs.replace(fire.state, **own)
         return NewFire(state, fire.detail), msgspec.structs.replace(template, traceparent=traceparent)
-    faults = Faults()
     aim = overridden(faults, template.target, request.target, sealing_of(call))
     faults.end()
     state = msgspec.structs.replace(fire.state, host=aim.lane, timeout_ms=aim.target.timeout_ms, **own)
     return NewFire(state, fire.detail), Payload(aim.target, template.retry, traceparent)
+
+
+def _changed(faults: Faults, request: Trigger, fire: NewFire) -> NewFire:
+    """The fire with what is given in place of what its schedule has, but for the call."""
+    state, detail = fire.state, fire.detail
+    state = msgspec.structs.replace(
+        state,
+        queue=checks.name_of(faults, "/queue", request.queue, state.queue),
+        priority=checks.number(faults, "/priority", request.priority, state.priority, 0, PRIORITY_MAX),
+    )
+    name = detail.name if request.name is None else checks.text(faults, "/name", request.name)
+    tags = detail.tags if request.tags is None else checks.tags(faults, "/tags", request.tags)
+    return NewFire(state, msgspec.structs.replace(detail, name=name, tags=tags))
 
 
 def _answer(call: Call, view: TaskView) -> StoredAnswer:

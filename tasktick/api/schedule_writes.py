@@ -57,34 +57,34 @@ class Work:
         self.made = False
         self._call = call
         self._tx = tx
-        self._seen = seen
-        self._moment = heeding(call.ports.deciding(seen.schedule.id), seen.calendars, seen.line)
+        self.seen = seen
+        self.moment = heeding(call.ports.deciding(seen.schedule.id), seen.calendars, seen.line)
 
     @property
     def schedule(self) -> Schedule:
         """As it is now."""
-        return self._seen.schedule
+        return self.seen.schedule
 
     async def settle(self) -> None:
         """Decide about everything that is due."""
         for _ in range(SETTLES_MAX):
             look_at = self.schedule.look_at
-            if look_at is None or look_at > self._moment.by.now:
+            if look_at is None or look_at > self.moment.by.now:
                 return
-            plan = plans.settle(self.schedule, self._seen.tasks, self._moment)
+            plan = plans.settle(self.schedule, self.seen.tasks, self.moment)
             if plan is None:
                 return
-            await self._carry_out(plan)
+            await self.carry_out(plan)
         raise Refused("overloaded", "This schedule has much to catch up with. Try again in a moment.")
 
     async def create(self, asked: Asked, schedule_id: str) -> None:
         """Make it, with its first fire."""
-        made = new_schedule(asked, schedule_id, self._call.tenant, self._moment.by.now)
+        made = new_schedule(asked, schedule_id, self._call.tenant, self.moment.by.now)
         await self._heed(made.calendars)
         if plans.first_fire(made) is None:
             raise _never(made)
         await schedules.take_key(self._tx, made)
-        plan = plans.begin(made, self._moment)
+        plan = plans.begin(made, self.moment)
         await schedules.create(self._tx, plan, asked.content.payload)
         self.made = True
         await self._planned(plan)
@@ -101,7 +101,7 @@ class Work:
         if wanted != before:
             if wanted.calendars != before.calendars:
                 await self._heed((*before.calendars, *wanted.calendars))
-            plan = plans.edit(before, wanted, self._seen.tasks, self._moment)
+            plan = plans.edit(before, wanted, self.seen.tasks, self.moment)
             await schedules.define(self._tx, plan)
             await self._planned(plan)
         if paused and not self.schedule.paused:
@@ -117,11 +117,17 @@ class Work:
             raise no_such_calendars(missing)
         found = await calendars.contents(self._tx, {(tenant, name) for name in names})
         contents = {name: content for (_, name), content in found.items()}
-        self._moment = msgspec.structs.replace(self._moment, calendars=contents)
+        self.moment = msgspec.structs.replace(self.moment, calendars=contents)
+
+    async def pass_over(self) -> None:
+        """Write down what a pause has skipped so far."""
+        plan = plans.pass_over(self.schedule, self.seen.tasks, self.moment)
+        if plan is not None:
+            await self.carry_out(plan)
 
     async def set_skips(self, skips: tuple[int, ...]) -> None:
         """Leave out these times to come, and no others."""
-        await self._carry_out(plans.skip(self.schedule, skips, self._seen.tasks, self._moment))
+        await self.carry_out(plans.skip(self.schedule, skips, self.seen.tasks, self.moment))
 
     async def _payload_version(self, content: Content) -> int:
         """Under which version its fires find what they send."""
@@ -134,33 +140,34 @@ class Work:
 
     async def pause(self, until: int | None, note: str | None) -> None:
         """Let nothing of it start."""
-        await self._carry_out(pause(self.schedule, self._seen.tasks, self._moment.by, until, note))
+        await self.carry_out(pause(self.schedule, self.seen.tasks, self.moment.by, until, note))
 
     async def resume(self) -> None:
         """Let it go on, if it was paused."""
         if self.schedule.paused:
-            await self._carry_out(plans.resume(self.schedule, self._seen.tasks, self._moment))
+            await self.carry_out(plans.resume(self.schedule, self.seen.tasks, self.moment))
 
     async def delete(self) -> None:
         """Remove it; what it has made stays."""
-        plan = stand_still(self.schedule, self._seen.tasks, self._moment.by, "deleted")
+        plan = stand_still(self.schedule, self.seen.tasks, self.moment.by, "deleted")
         await schedules.delete(self._tx, plan)
         self.plans.append(plan)
 
-    async def _carry_out(self, plan: Plan) -> None:
+    async def carry_out(self, plan: Plan) -> None:
+        """Write what was planned of it as it is now."""
         fresh = await schedules.carry_out(self._tx, [plan])
         assert fresh == [True], "it was made from what this very transaction has read"
         await self._planned(plan)
 
     async def _planned(self, plan: Plan) -> None:
         self.plans.append(plan)
-        self._seen = (await schedules.seen(self._tx, [plan.after]))[0]
-        self._moment = msgspec.structs.replace(self._moment, line=self._seen.line)
+        self.seen = (await schedules.seen(self._tx, [plan.after]))[0]
+        self.moment = msgspec.structs.replace(self.moment, line=self.seen.line)
 
     async def answer(self) -> StoredAnswer:
         """The schedule, as it is answered."""
         payload = (await schedules.templates(self._tx, [self.schedule.id]))[self.schedule.id]
-        lens = msgspec.structs.replace(render.lens_of(self._call), now=self._moment.by.now)
+        lens = msgspec.structs.replace(render.lens_of(self._call), now=self.moment.by.now)
         document = schedule_render.schedule(self.schedule, payload, lens)
         headers = {"ETag": etag(self.schedule.version)}
         if self.made:

@@ -219,9 +219,13 @@ class DeadLetterSelection(Selection):
 
 
 class TaskBulk(Request):
-    """Something to do to every task that is found."""
+    """Something to do to every task that is found, or that is named; with both, to those that are named and match."""
 
-    filter: Annotated[TaskSelection, NOT_EMPTY]
+    filter: Annotated[TaskSelection, NOT_EMPTY] | None = None
+    ids: (
+        Annotated[list[str], Meta(description="Ids, or keys.", extra_json_schema={"minItems": 1, "maxItems": 1_000})]
+        | None
+    ) = None
     dry_run: Annotated[bool, Meta(description="Only count.")] = False
 
 

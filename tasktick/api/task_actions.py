@@ -12,6 +12,7 @@ from tasktick.model.change import ACTIONS, Change
 from tasktick.model.state import TERMINAL
 from tasktick.model.task import TaskState
 from tasktick.store import attempts, dlq, tasks
+from tasktick.store.fires import Deciding
 from tasktick.store.names import StoredAnswer
 from tasktick.store.protocol import Aborted, Transaction
 from tasktick.store.rows import TaskView
@@ -37,7 +38,7 @@ def action(word: str) -> Handler:
         async def operation(tx: Transaction) -> tuple[str, StoredAnswer]:
             before = await tasks.view(tx, call.tenant, call.parameters["id"])
             check_version(call, before.state)
-            after = await write(tx, before, change(before.state, call.now), call.now)
+            after = await write(tx, before, change(before.state, call.now), call.now, decided_by(call))
             changed.append(after.state)
             last = (await attempts.last(tx, [after.state.id])).get(after.state.id)
             return after.state.id, stored_answer(call, after, last)
@@ -49,9 +50,16 @@ def action(word: str) -> Handler:
     return handle
 
 
-async def write(tx: Transaction, before: TaskView, change: Change, now: int) -> TaskView:
+def decided_by(call: Call) -> Deciding:
+    """Who decides about a schedule here, as its ledger names it."""
+    return lambda schedule_id: call.ports.deciding(schedule_id).by
+
+
+async def write(
+    tx: Transaction, before: TaskView, change: Change, now: int, deciding: Deciding | None = None
+) -> TaskView:
     """Write a change of a task; what was dead and is taken up again has no open dead letter any more."""
-    if not await tasks.change(tx, [change]):
+    if not await tasks.change(tx, [change], deciding=deciding):
         raise Aborted("The task has changed meanwhile.")
     if before.state.state in TERMINAL and change.after.state not in TERMINAL:
         await dlq.resolve_tasks(tx, [before.state.id], REPLAYED, now)

@@ -262,6 +262,22 @@ def act_on_tasks(
     return _bulk("tasks", action, filters, dry_run=dry_run, idempotency_key=idempotency_key)
 
 
+def act_on_named_tasks(
+    action: str,
+    names: Sequence[str],
+    filters: Mapping[str, Any] | None = None,
+    *,
+    dry_run: bool = False,
+    idempotency_key: str | None = None,
+) -> Request:
+    """The same to tasks that are named, up to 1,000: all of them, or those of them that a filter finds."""
+    body: dict[str, Any] = {"ids": list(names), "dry_run": dry_run}
+    if filters:
+        body["filter"] = {name: value for name, value in filters.items() if value is not None}
+    made = post("tasks", action, body=body, idempotency_key=idempotency_key)
+    return msgspec.structs.replace(made, timeout_ms=BULK_TIMEOUT_MS)
+
+
 def act_on_dead_letters(
     action: str, filters: Mapping[str, Any], *, dry_run: bool = False, idempotency_key: str | None = None
 ) -> Request:

@@ -81,7 +81,25 @@ def unskip(name: str, at: str | float, idempotency_key: str | None = None) -> Re
     return core.post("schedules", name, "unskip", body={"at": at}, idempotency_key=idempotency_key)
 
 
-def trigger(name: str, target: Mapping[str, Any] | None = None, idempotency_key: str | None = None) -> Request:
-    """Run its task now, beside its times; what `target` has replaces what the schedule's has."""
-    body = {"target": target} if target else None
-    return core.post("schedules", name, "trigger", body=body, idempotency_key=idempotency_key)
+def trigger(
+    name: str,
+    target: Mapping[str, Any] | None = None,
+    idempotency_key: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Request:
+    """Run its task now, beside its times; what `target` has replaces what the schedule's has.
+
+    `changes` are `queue`, `priority`, `name` and `tags`, as the HTTP contract has them.
+    """
+    body = {**({"target": target} if target else {}), **(changes or {})}
+    return core.post("schedules", name, "trigger", body=body or None, idempotency_key=idempotency_key)
+
+
+def backfill(name: str, stretch: Mapping[str, Any], idempotency_key: str | None = None) -> Request:
+    """Let times that have passed run after all: `from`, `to`, `overlap`, `held`, `limit`, `dry_run`.
+
+    Cut off, it is sent again as it was: what was done stays done.
+    """
+    body = {field: value for field, value in stretch.items() if value is not None}
+    made = core.post("schedules", name, "backfill", body=body, idempotency_key=idempotency_key)
+    return msgspec.structs.replace(made, timeout_ms=core.BULK_TIMEOUT_MS)

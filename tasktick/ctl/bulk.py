@@ -99,3 +99,7 @@ def carry_out(request: Request, *, sure: Request | None = None, question: str = 
     else:
         counts = answer.json() or {}
         render.table(("matched", "changed"), [(counts.get("matched"), counts.get("changed"))])
+        if note := counts.get("note"):
+            render.say(render.clean(str(note)))
+        elif not counts.get("matched"):
+            render.say("Nothing matches. Leave out a filter, or look first: the same filters find tasks with `list`.")

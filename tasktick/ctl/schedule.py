@@ -11,6 +11,7 @@ from tasktick.client.core import Answer, Request
 from tasktick.ctl import bulk, explain, listing, render, schedule_options, schedule_words, task_add, task_options
 from tasktick.ctl.connect import new_key, server_options, session
 from tasktick.ctl.schedule_add import add, edit
+from tasktick.ctl.schedule_backfill import backfill
 from tasktick.ctl.schedule_fires import fires, show_ledger
 
 COLUMNS = ("schedule", "state", "when", "zone", "next_fire", "in", "last_fire", "so_far")
@@ -43,6 +44,7 @@ def group() -> None:
       tasktick ctl schedule list
       tasktick ctl schedule show key:daily
       tasktick ctl schedule fires key:daily --outcome missed
+      tasktick ctl schedule backfill key:daily --from 2026-12-01T00:00:00Z --dry-run
     """
 
 
@@ -51,6 +53,7 @@ group.add_command(edit)
 group.add_command(alias(edit, "set"))
 group.add_command(fires)
 group.add_command(explain.schedule)
+group.add_command(backfill)
 
 
 @group.command("list")
@@ -269,19 +272,27 @@ def _moved(answer: Answer) -> list[Any]:
 @NAME
 @click.option("--to", "target_url", metavar="URL", help="Call this URL instead.")
 @task_options.call
+@click.option("--queue", help="In this queue instead.")
+@click.option("--priority", type=click.IntRange(0, 9), help="With this priority instead: 0 goes first.")
+@click.option("--as", "task_name", metavar="NAME", help="Call the task so instead.")
+@click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Tags in place of its own; repeatable.")
 @click.option("--wait", is_flag=True, help="Follow the task until it ends; exit code 1 unless it succeeded.")
 @server_options
-def trigger(name: str, target_url: str | None, wait: bool, **given: Any) -> None:
+def trigger(name: str, target_url: str | None, wait: bool, tags: tuple[str, ...], **given: Any) -> None:
     """Run a schedule's task now, beside its times; what is given replaces what the schedule has.
 
     \b
     Examples:
       tasktick ctl schedule trigger key:daily --wait
       tasktick ctl schedule trigger key:daily --body '{"day": "2026-12-24"}'
+      tasktick ctl schedule trigger key:daily --queue urgent --priority 0
     """
+    changes = {"queue": given.pop("queue"), "priority": given.pop("priority"), "name": given.pop("task_name")}
+    changes["tags"] = dict(listing.name_and_value(one, "--tag") for one in tags) or None
     target = task_options.target(target_url, given)
+    asked = {field: value for field, value in changes.items() if value is not None}
     connected = session()
-    task_add.show(connected, connected.send(schedules.trigger(name, target, new_key())), wait=wait)
+    task_add.show(connected, connected.send(schedules.trigger(name, target, new_key(), asked)), wait=wait)
 
 
 @group.command()

@@ -18,6 +18,7 @@ WHOLE = ("nominal", "outcome", "reason", "task", "state", "note")
 @click.option(
     "--outcome", multiple=True, type=click.Choice(["run", "skipped", "missed"]), help="Only these; repeatable."
 )
+@click.option("--reason", metavar="TEXT", help="Only with this reason, such as overlap, paused, calendar, backfill.")
 @click.option("--from", "after", metavar="TIME", help="Only times from this one on.")
 @click.option("--to", "before", metavar="TIME", help="Only times before this one.")
 @listing.paging
@@ -25,6 +26,7 @@ WHOLE = ("nominal", "outcome", "reason", "task", "state", "note")
 def fires(
     name: str,
     outcome: tuple[str, ...],
+    reason: str | None,
     after: str | None,
     before: str | None,
     limit: int | None,
@@ -38,7 +40,8 @@ def fires(
       tasktick ctl schedule fires key:daily
       tasktick ctl schedule fires key:daily --outcome missed --outcome skipped --from 2026-12-01T00:00:00Z --all
     """
-    asked = {"outcome": outcome or None, "from": after, "to": before, **listing.pages(limit, cursor, every=every)}
+    by = {"outcome": outcome or None, "reason": reason, "from": after, "to": before}
+    asked = {**by, **listing.pages(limit, cursor, every=every)}
     listing.show(
         schedules.fires(name, asked),
         COLUMNS,
@@ -51,7 +54,7 @@ def fires(
 
 def _empty(name: str, *, filtered: bool) -> str:
     if filtered:
-        return "No time matches: leave out --outcome, --from or --to."
+        return "No time matches: leave out --outcome, --reason, --from or --to."
     return f"None of its times has come yet. When they do: tasktick ctl schedule upcoming {render.clean(name)}"
 
 
@@ -65,6 +68,10 @@ def _row(row: Mapping[str, Any]) -> list[Any]:
     return [shown.get(column) for column in COLUMNS]
 
 
+def _because(reason: str | None) -> str:
+    return "" if reason is None else f" ({reason})"
+
+
 def _note(row: Mapping[str, Any]) -> str | None:
     """What a row stands for beside its own time."""
     words = []
@@ -72,6 +79,10 @@ def _note(row: Mapping[str, Any]) -> str | None:
         words.append(f"{count:,} times from {row.get('from')} to {row.get('to')}")
     if missed := row.get("missed"):
         words.append(f"stands for {missed:,} missed")
+    if was := row.get("was"):
+        words.append(f"was {was.get('outcome')}{_because(was.get('reason'))}")
+    if row.get("failed"):
+        words.append("gave up")
     if (collapsed := row.get("collapsed")) and collapsed > 1:
         words.append(f"{collapsed} times of a clock change in one")
     return "; ".join(words) or None

@@ -13,6 +13,8 @@ from tasktick.model.ids import wire
 from tasktick.model.state import TERMINAL, Event, State, advice, after
 from tasktick.model.task import TaskState
 
+# In these states a fire may have been decided not to run.
+IDLE = frozenset({State.SKIPPED, State.MISSED, State.CANCELLED, State.EXPIRED})
 SUPERSEDED = "cancel_other:"
 
 
@@ -27,6 +29,11 @@ class Change(msgspec.Struct, frozen=True):
     def frees_key(self) -> bool:
         """Whether the task's key may be used again."""
         return self.after.keyed and self.after.state in TERMINAL
+
+    @property
+    def runs_later(self) -> bool:
+        """Whether it takes up what never ran: the ledger of a schedule may say that it was missed or skipped."""
+        return self.before.state in IDLE and self.after.state not in TERMINAL
 
     @property
     def takes_key(self) -> bool:
@@ -80,10 +87,13 @@ def expire(task: TaskState, now: int) -> Change:
     return _change(Event.EXPIRE, task, now, completed_at=now, reason="expired")
 
 
-def reopen(task: TaskState, now: int) -> Change:
-    """Start a new series of a finished task: its id, attempts and fences go on, the limit counts anew."""
+def reopen(task: TaskState, now: int, *, waits: bool = False) -> Change:
+    """Start a new series of a finished task: its id, attempts and fences go on, the limit counts anew.
+
+    One that `waits` does so until its turn comes.
+    """
     return _change(
-        Event.REOPEN,
+        Event.REOPEN_IN_LINE if waits else Event.REOPEN,
         task,
         now,
         due_at=now,

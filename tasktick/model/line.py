@@ -7,6 +7,7 @@ due. A decision about a further fire rests on who stands there, and holds only i
 import msgspec
 
 KEY_PREFIX = "key:"
+BACKFILL_PREFIX = "backfill:"
 
 
 class LineFire(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -19,6 +20,14 @@ class LineFire(msgspec.Struct, frozen=True, array_like=True, gc=False):
     due_at: int
     waits: bool
     """Whether it waits for its turn; who does not is in the way of those who do."""
+
+
+def backfill_line(schedule_id: str) -> str:
+    """The line of what is filled in of a schedule, one after the other.
+
+    No decision about its times rests on who stands there, so a row of it names its own task in place of the schedule.
+    """
+    return f"{BACKFILL_PREFIX}{schedule_id}"
 
 
 def name_of(schedule_id: str, overlap: str, overlap_key: str | None) -> str | None:

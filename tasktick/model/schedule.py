@@ -127,6 +127,9 @@ class Schedule(msgspec.Struct, frozen=True):
     failed: int = 0
     consecutive_failures: int = 0
     """Fires of the ledger that gave up since one succeeded, or since it was resumed, in the order of their ends."""
+    gone_from: int | None = None
+    """Between these two, retention has taken rows from its ledger: what became of a time without one is not known."""
+    gone_until: int | None = None
 
     @property
     def task_ids(self) -> list[str]:
@@ -142,6 +145,18 @@ class Schedule(msgspec.Struct, frozen=True):
     def ended(self) -> bool:
         """Whether nothing is to come any more."""
         return not self.paused and self.next_id is None
+
+
+class Former(msgspec.Struct, frozen=True):
+    """What had been decided about a time that ran later after all."""
+
+    outcome: Outcome
+    reason: str | None
+    decided_at: int
+    schedule_version: int
+    node: str
+    epoch: int
+    tzdata: str
 
 
 class LedgerRow(msgspec.Struct, frozen=True):
@@ -162,6 +177,23 @@ class LedgerRow(msgspec.Struct, frozen=True):
     missed: int = 0
     until_at: int | None = None
     times: int = 1
+    was: Former | None = None
+    failed: bool = False
+    """Whether its task has given up, once or oftener."""
+
+    @property
+    def last_at(self) -> int:
+        """The last time that it is about."""
+        return self.nominal_at if self.until_at is None else self.until_at
+
+    @property
+    def as_former(self) -> Former:
+        """What it says, as it is kept when its time runs after all; of one that ran later once already, the first."""
+        if self.was is not None:
+            return self.was
+        return Former(
+            self.outcome, self.reason, self.decided_at, self.schedule_version, self.node, self.epoch, self.tzdata
+        )
 
 
 class Amendment(msgspec.Struct, frozen=True):
@@ -191,6 +223,8 @@ class Plan(msgspec.Struct, frozen=True):
     withdrawn: tuple[TaskState, ...] = ()
     ledger: tuple[LedgerRow, ...] = ()
     amended: tuple[Amendment, ...] = ()
+    rewritten: tuple[LedgerRow, ...] = ()
+    """Rows in place of those of the same time."""
     joins: tuple[LineFire, ...] = ()
     """Fires that stand in a line from now on."""
     line: tuple[LineFire, ...] | None = None
@@ -336,6 +370,8 @@ def decide_started(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recor
         reason=reason,
         task_id=schedule.next_id,
         collapsed=schedule.next_collapsed or 1,
+        # Who gave up before it was written down could not be counted then.
+        failed=ahead is not None and ahead.state is State.DEAD,
     )
     ran = outcome == "run"
     is_next = ran and (is_busy(ahead, by.now) or not is_busy(last, by.now))
@@ -348,5 +384,6 @@ def decide_started(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recor
         last_fire_at=schedule.next_at if ran else schedule.last_fire_at,
         fired=schedule.fired + ran,
         skipped=schedule.skipped + (not ran),
+        failed=schedule.failed + row.failed,
     )
     return after, row

@@ -53,6 +53,7 @@ class Event(StrEnum):
     CHANGE = "change"
     RUN_NOW = "run_now"
     REOPEN = "reopen"
+    REOPEN_IN_LINE = "reopen_in_line"
 
 
 S = State
@@ -81,6 +82,7 @@ TRANSITIONS: dict[Event, tuple[frozenset[State], State]] = {
     Event.CHANGE: (WAITING | {S.PAUSED, S.BLOCKED}, S.SCHEDULED),
     Event.RUN_NOW: (WAITING | {S.PAUSED}, S.SCHEDULED),
     Event.REOPEN: (TERMINAL, S.SCHEDULED),
+    Event.REOPEN_IN_LINE: (frozenset({S.SKIPPED, S.MISSED, S.CANCELLED, S.EXPIRED}), S.BLOCKED),
 }
 
 # What this version brings no task into: they stand in the table for what is to come, and are advised to nobody.
@@ -104,6 +106,7 @@ DONE: dict[Event, str] = {
     Event.CHANGE: "be changed",
     Event.RUN_NOW: "be run now",
     Event.REOPEN: "be started anew",
+    Event.REOPEN_IN_LINE: "wait for its turn anew",
 }
 
 

@@ -31,7 +31,7 @@ HELD_BEFORE_MS = 1_000
 
 def first_fire(schedule: Schedule) -> Fire | None:
     """The first time that is not decided yet, within what the schedule allows."""
-    if schedule.max_fires is not None and schedule.fired >= schedule.max_fires:
+    if _exhausted(schedule):
         return None
     cursor = Cursor(schedule.cursor_at, schedule.cursor_local_ms)
     if schedule.start_at is not None and schedule.start_at > cursor.at:
@@ -41,6 +41,11 @@ def first_fire(schedule: Schedule) -> Fire | None:
     if fire is None or (schedule.end_at is not None and fire.nominal_at > schedule.end_at):
         return None
     return fire
+
+
+def _exhausted(schedule: Schedule) -> bool:
+    """Whether it has run as often as it may."""
+    return schedule.max_fires is not None and schedule.fired >= schedule.max_fires
 
 
 def is_time_of(schedule: Schedule, at: int) -> bool:
@@ -63,12 +68,12 @@ def skip(schedule: Schedule, skips: tuple[int, ...], tasks: Mapping[str, TaskSta
         updated_at=moment.by.now,
         tzdata=moment.by.tzdata,
     )
-    return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+    return with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
 
 def begin(schedule: Schedule, moment: Moment) -> Plan:
     """A new schedule, with its first fire."""
-    return _with_ahead(Plan(schedule, schedule), moment)
+    return with_ahead(Plan(schedule, schedule), moment)
 
 
 def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan | None:
@@ -79,7 +84,7 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
         return resume(schedule, tasks, moment, until) if until is not None and until <= now else None
     if schedule.next_due_at is None:
         return None
-    if schedule.next_due_at > now:  # zone data has changed
+    if schedule.next_due_at > now:  # zone data has changed, or times have run later
         return _refreshed(schedule, tasks, moment)
     book = Book(schedule, tasks, moment)
     ahead = tasks.get(schedule.next_id or "")
@@ -94,7 +99,7 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
     if backlog is not None:
         book.decide_all(_verdicts(book.schedule, backlog, moment))
     # What was decided rests on who stands in its line.
-    return _with_ahead(msgspec.structs.replace(book.plan(), line=moment.line), moment)
+    return with_ahead(msgspec.structs.replace(book.plan(), line=moment.line), moment)
 
 
 def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, until: int | None = None) -> Plan:
@@ -115,7 +120,18 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, u
         version=schedule.version + 1,
         updated_at=now,
     )
-    return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+    return with_ahead(msgspec.structs.replace(plan, after=after), moment)
+
+
+def pass_over(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan | None:
+    """Write down what a pause has skipped so far, and stay paused; None if there is nothing."""
+    backlog = _backlog(schedule, first_fire(schedule), moment.by.now) if schedule.paused else None
+    if backlog is None:
+        return None
+    book = Book(schedule, tasks, moment)
+    for late in none_runs(backlog, moment.missed_rows_max):
+        book.enter(late, "skipped", "paused")
+    return book.plan()
 
 
 def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
@@ -145,7 +161,7 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
     if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at) or first_fire(done) is None:
         cursor = cursor_at(wanted.rule, max(done.cursor_at, now))
         after = msgspec.structs.replace(after, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
-    return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
+    return with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
 
 def _written_down(schedule: Schedule, first: Fire, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
@@ -215,17 +231,18 @@ def _fire_ahead(schedule: Schedule) -> Fire:
 
 
 def _refreshed(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
-    """The fire ahead computed anew, if it was by other zone data than there is now."""
+    """The fire ahead computed anew, if it was by other zone data than there is now, or may not run any more."""
     ahead = tasks.get(schedule.next_id or "")
-    if schedule.tzdata != moment.by.tzdata and ahead is not None and not is_started(ahead):
+    changed = schedule.tzdata != moment.by.tzdata or _exhausted(schedule)
+    if changed and ahead is not None and not is_started(ahead):
         fire = first_fire(schedule)
         if fire is None or (fire.nominal_at, fire.local_ms) != (schedule.next_at, schedule.next_local_ms):
-            return _with_ahead(take_back(schedule, tasks, moment.by), moment)
+            return with_ahead(take_back(schedule, tasks, moment.by), moment)
     after = msgspec.structs.replace(schedule, tzdata=moment.by.tzdata, look_at=schedule.next_due_at)
     return Plan(schedule, after, tuple(tasks.values()))
 
 
-def _with_ahead(plan: Plan, moment: Moment) -> Plan:
+def with_ahead(plan: Plan, moment: Moment) -> Plan:
     """The plan, and the next fire of what it comes to."""
     schedule = without_ahead(plan.after)
     if schedule.paused:

@@ -97,6 +97,10 @@ RULES = (
         "calendars", "check_calendars", "every schedule has the calendars that it names", "that name one that is gone"
     ),
     Rule("ledger", "check_ledger", "no time is ahead of its schedule", "ahead of their schedule, or without a task"),
+    Rule("idle times", "check_idle", "what did not run is not to run", "that did not run, and have a task to come"),
+    Rule(
+        "fire counts", "check_fire_counts", "every schedule counts its ledger", "that count what their ledger does not"
+    ),
     Rule(
         "partitions",
         "check_partitions",

@@ -4,7 +4,6 @@ A claim needs the live term of the task's partition; the end of an attempt needs
 and claim, from whoever shows them, so that work done is not thrown away when a partition has moved.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -21,6 +20,7 @@ from tasktick.store import failures, lines, schedules, waiting
 from tasktick.store.counts import Deltas
 from tasktick.store.due import BEGINNING
 from tasktick.store.failures import FireEnd
+from tasktick.store.fires import count_failed
 from tasktick.store.protocol import Batch, Lane, Transaction
 from tasktick.store.rows import EndFault
 
@@ -164,7 +164,8 @@ async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: 
     last = fires[0][0]
     dead = [one for one, state in fires if state is State.DEAD]
     if dead:
-        await schedules.count_failed(tx, Counter(str(one.claimed.schedule_id) for one in dead))
+        given_up = [(str(one.claimed.schedule_id), one.claimed.run_at, one.claimed.id) for one in dead]
+        await count_failed(tx, given_up)
     enough = await failures.count(tx, [_fire_end(one, state) for one, state in fires])
     gone = sorted({str(one.claimed.schedule_id) for one in dead if _is_gone(one)})
     if gone or enough:

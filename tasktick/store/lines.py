@@ -118,7 +118,14 @@ async def leave(tx: Transaction, ended: Sequence[str], now: int, deltas: Deltas)
             ids=sorted({row.task_id for row in in_line}),
             schedules=sorted({row.schedule_id for row in in_line}),
         )
-    freed = await tx.rows("lines_freed", Freed, lines=left, now=now)
+    freed = await advance(tx, left, now, deltas)
+    holders = {row.line: row.task_id for row in rows}
+    return {holders[one.line]: one.due for one in freed}
+
+
+async def advance(tx: Transaction, lines: Named, now: int, deltas: Deltas) -> list[Freed]:
+    """Whoever is first in these lines, which are held, goes where nobody is at work."""
+    freed = await tx.rows("lines_freed", Freed, lines=lines, now=now)
     if freed:
         state = after(Event.UNBLOCK, State.BLOCKED)
         ids = [one.due.id for one in freed]
@@ -126,5 +133,11 @@ async def leave(tx: Transaction, ended: Sequence[str], now: int, deltas: Deltas)
         await tx.run("waiters_go", ids=ids, now=now, state=int(state))
         for one in freed:
             deltas.moved(one.due.tenant, State.BLOCKED, state, one.due.id, now, 0)
-    holders = {row.line: row.task_id for row in rows}
-    return {holders[one.line]: one.due for one in freed}
+    return freed
+
+
+async def begin(tx: Transaction, tenant: str, line: str, now: int) -> None:
+    """Some have just joined a line, which is held, all of them to wait: the first goes, if nobody is at work."""
+    deltas = Deltas()
+    await advance(tx, [(tenant, line)], now, deltas)
+    await deltas.write(tx)

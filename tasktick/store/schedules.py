@@ -15,7 +15,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.line import LineFire
 from tasktick.model.schedule import LedgerRow, NewFire, PauseReason, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
-from tasktick.store import calendars, lines, names, schedule_events, tasks, tenants
+from tasktick.store import calendars, fires, lines, names, schedule_events, tasks, tenants
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -147,7 +147,7 @@ async def _stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
 async def _changed(tx: Transaction, read: Sequence[tuple[Schedule, Iterable[TaskState]]]) -> set[int]:
     """The places of those that are no longer as they were read, themselves or their tasks."""
     rows = [
-        [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id, one.fired]
+        [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id, one.fired, one.skipped, one.missed]
         for place, (one, _) in enumerate(read)
     ]
     seen = [[place, task.id, task.version] for place, (_, tasks) in enumerate(read) for task in tasks]
@@ -168,17 +168,14 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
         await tasks.delete(tx, withdrawn, at=max(plan.after.updated_at for plan in plans))
     changes = [change for plan in plans for change in plan.changes]
     if changes:
-        await tasks.change(tx, changes, of_many=True)
+        written = await tasks.change(tx, changes, of_many=True, written_down=True)
+        if len(written) != len(changes):
+            raise Aborted("Another transaction has just changed a task of the schedule.")
     born = sorted((fire for plan in plans for fire in plan.born), key=lambda fire: fire.state.id)
     if born:
         await tasks.insert_fires(tx, born)
     await lines.join(tx, [one for plan in plans for one in plan.joins])
-    ledger = [columns(row) for plan in plans for row in plan.ledger]
-    if ledger:
-        await tx.run("ledger_insert", rows=ledger)
-    amended = [columns(row) for plan in plans for row in plan.amended]
-    if amended:
-        await tx.run("ledger_amend", rows=amended)
+    await fires.write(tx, plans)
     await tx.run("schedule_stand", rows=[_standing_row(plan) for plan in plans])
     await schedule_events.tell(tx, plans)
 
@@ -316,6 +313,7 @@ async def ledger(
     schedule_id: str,
     *,
     outcomes: list[str] | None = None,
+    reason: str | None = None,
     from_at: int | None = None,
     to_at: int | None = None,
     beyond: int = BEYOND_ALL,
@@ -327,6 +325,7 @@ async def ledger(
         LedgerEntry,
         schedule_id=schedule_id,
         outcomes=outcomes,
+        reason=reason,
         from_at=from_at,
         to_at=to_at,
         beyond=beyond,
@@ -340,11 +339,6 @@ async def delete(tx: Transaction, plan: Plan) -> None:
     await tx.run("names_free", kind=SCHEDULE, ids=[plan.before.id])
     await tx.run("schedule_template_retire", id=plan.before.id, kept=0)
     await tx.run("schedule_delete", id=plan.before.id)
-
-
-async def count_failed(tx: Transaction, failed: Mapping[str, int]) -> None:
-    """So many fires of these schedules have given up."""
-    await tx.run("schedule_failed", rows=[[name, failed[name]] for name in sorted(failed)])
 
 
 async def pause_gone(tx: Transaction, ids: Sequence[str], by: Recorder) -> None:
@@ -363,5 +357,5 @@ async def pause_each(
 
 async def purge(tx: Transaction, before: int, limit: int) -> int:
     """Remove some of the ledger's rows that are old, and of what schedules once sent; how many."""
-    removed = await tx.run("ledger_purge", before=before, limit=limit)
+    removed = await fires.purge(tx, before, limit)
     return max(removed, await tx.run("schedule_templates_purge", limit=limit))

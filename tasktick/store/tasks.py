@@ -11,7 +11,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, wire
 from tasktick.model.schedule import NewFire
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import lines, names, tenants, waiting
+from tasktick.store import fires, lines, names, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
@@ -207,8 +207,18 @@ async def states(tx: Transaction, ids: list[str]) -> list[TaskState]:
     return await tx.rows("task_states", TaskState, ids=ids)
 
 
-async def change(tx: Transaction, changes: list[Change], *, of_many: bool = False) -> list[str]:
+async def change(
+    tx: Transaction,
+    changes: list[Change],
+    *,
+    of_many: bool = False,
+    written_down: bool = False,
+    deciding: fires.Deciding | None = None,
+) -> list[str]:
     """Write changes, each guarded by the version and state it was made from; the ids that were not stale.
+
+    A fire that was missed or skipped, and is taken up again, becomes a run in its ledger, by whom `deciding` says;
+    unless that is written down by who calls.
 
     A finished task that is taken up again takes its key again, and room within its tenant's quota. If another has
     the key by now, or there is no room, one alone is refused; of several, or of many that come a few at a time, it
@@ -219,6 +229,9 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
     if ending:
         unbegun = [str(one.before.template_id) for one in changes if one.ends_unbegun]
         await lines.hold(tx, tasks=ending, schedules=unbegun)
+    # Then schedules, whose rows are held from here on.
+    later = [one.after.id for one in changes if one.runs_later and not written_down]
+    idle = await fires.idle(tx, later)
     await _take_back(tx, [one.after.id for one in changes if one.before.state in TERMINAL])
     ordered = await _fresh(tx, sorted(changes, key=lambda one: one.after.id))
     ordered = await _with_room(tx, ordered, alone=alone)
@@ -230,6 +243,8 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
     freed = [one.after.id for one in ordered if one.frees_key]
     if freed:
         await tx.run("names_free", kind=names.TASK, ids=freed)
+    ran = [idle[one.after.id] for one in ordered if one.after.id in idle]
+    await fires.ran_later(tx, ran, ordered[0].after.updated_at, deciding)
     deltas = Deltas()
     for one in ordered:
         if one.before.state != one.after.state:

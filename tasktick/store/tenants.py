@@ -23,6 +23,11 @@ class Rooms:
         self._quotas = {room.tenant: room.max_pending for room in found}
         self._left = {room.tenant: room.max_pending - room.pending for room in found}
 
+    def left(self, tenant: str) -> int | None:
+        """How many more a tenant may have; None is any number."""
+        left = self._left.get(tenant)
+        return None if left is None else max(0, left)
+
     def take(self, tenant: str) -> Refused | None:
         """Take room for one task, or say why there is none."""
         left = self._left.get(tenant)

@@ -54,6 +54,7 @@ ASKS: list[tuple[str, str, Role]] = [
     ("POST", "/v1/schedules/key:x/resume", Role.MANAGER),
     ("POST", "/v1/schedules/key:x/skip", Role.MANAGER),
     ("POST", "/v1/schedules/key:x/unskip", Role.MANAGER),
+    ("POST", "/v1/schedules/key:x/backfill", Role.MANAGER),
     ("GET", "/v1/calendars", Role.VIEWER),
     ("GET", "/v1/calendars/x", Role.VIEWER),
     ("PUT", "/v1/calendars/x", Role.MANAGER),

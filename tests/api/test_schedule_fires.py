@@ -101,7 +101,10 @@ async def test_a_skipped_time_can_be_run_later(served: Served) -> None:
     again = await served.ask("POST", f"/v1/tasks/{skipped['task_id']}/run")
 
     assert (again.status, again.json["run_at"]) == (200, skipped["nominal"])
-    assert (await ledger(served, schedule, "?outcome=skipped"))[0]["state"] == "ready"
+    assert await ledger(served, schedule, "?outcome=skipped") == []
+    [_, row] = await ledger(served, schedule)
+    assert (row["outcome"], row["reason"], row["state"]) == ("run", "run_later", "ready")
+    assert (row["was"]["outcome"], row["was"]["reason"]) == ("skipped", "overlap")
 
 
 async def test_a_clock_that_was_set_back_is_told(served: Served) -> None:

@@ -14,7 +14,19 @@ import msgspec
 
 from tests.chaos.ledger_lines import SUPERSEDED, lines, overlaps
 from tests.chaos.ledger_policy import outcomes
-from tests.chaos.ledger_story import MISSED, RUN, SKIPPED, Arrival, Book, Edition, Entry, Fire, LedgerStory
+from tests.chaos.ledger_story import (
+    BACKFILL,
+    MISSED,
+    RUN,
+    RUN_LATER,
+    SKIPPED,
+    Arrival,
+    Book,
+    Edition,
+    Entry,
+    Fire,
+    LedgerStory,
+)
 from tests.chaos.nominal import Timing, collapsed, local_ms, times
 from tests.chaos.verdict import Violation
 
@@ -31,8 +43,12 @@ def judge(story: LedgerStory) -> list[Violation]:
     for arrival in story.arrivals:
         arrivals[arrival.task_id].append(arrival)
     for book in story.books:
-        found += [*coverage(story, book), *outcomes(story, book), *fires(story, book), *hits(story, book, arrivals)]
-    return [*found, *lines(story, arrivals)]
+        course = book.course
+        found += [*coverage(story, course), *outcomes(story, course), *filled(book)]
+        found += [*fires(story, book), *counts(book), *hits(story, book, arrivals), *early(story, book, arrivals)]
+    # What somebody wished to run beside its times stands in no line of theirs.
+    plain = msgspec.structs.replace(story, books=[book.course for book in story.books])
+    return [*found, *lines(plain, arrivals)]
 
 
 def count(story: LedgerStory) -> Counter[str]:
@@ -43,6 +59,7 @@ def count(story: LedgerStory) -> Counter[str]:
             counted[f"ledger {_kind(entry)}"] += entry.times
             counted["ledger stretch"] += entry.times > 1
             counted["ledger collapsed"] += entry.collapsed > 1
+            counted["ledger was " + entry.was.outcome if entry.was is not None else "ledger as decided"] += entry.times
         counted["editions"] += len(book.editions)
         counted["paused by failures"] += book.consecutive_failures is not None and any(
             edition.pause_on_failures is not None and edition.by_failures for edition in book.editions
@@ -111,7 +128,7 @@ def coverage(story: LedgerStory, book: Book) -> Iterator[Violation]:
     for era in eras(book):
         ran += sum(entry.outcome == RUN for entry in era.entries)
         edition = era.edition
-        exhausted = edition.max_fires is not None and ran >= edition.max_fires
+        exhausted = edition.max_fires is not None and max(ran, book.fired) >= edition.max_fires
         decided = max([era.after, *(entry.last_at for entry in era.entries)])
         until = decided if era.until is None or exhausted else era.until
         expected = _times(edition, era.after, until)
@@ -122,6 +139,22 @@ def coverage(story: LedgerStory, book: Book) -> Iterator[Violation]:
             left = _times(edition, decided, now)
             if left:
                 yield Violation("undecided", f"{name}: {len(left)} times from {left[0]} on, and it is {now}")
+
+
+def filled(book: Book) -> Iterator[Violation]:
+    """What ran later did not run before, and what was put in is a time of the rule that there was then."""
+    name, editions = book.schedule_id, {edition.version: edition for edition in book.editions}
+    for before, after in pairwise(book.entries):
+        if after.nominal_at <= before.last_at and BACKFILL in (before.reason, after.reason):
+            yield Violation("filled_twice", f"{name}: {after} is decided already by {before}")
+    for entry in book.entries:
+        if entry.was is not None and entry.was.outcome == RUN:
+            yield Violation("ran_again", f"{name}: {entry} had run before")
+        if entry.was is not None or entry.reason != BACKFILL:
+            continue
+        edition = editions.get(entry.version)
+        if edition is None or not _times(edition, entry.nominal_at - 1, entry.nominal_at) or entry.times != 1:
+            yield Violation("filled_wrong", f"{name}: {edition} does not have {entry}")
 
 
 def _times(edition: Edition, after: int, until: int) -> Sequence[int]:
@@ -161,6 +194,8 @@ def fires(story: LedgerStory, book: Book) -> Iterator[Violation]:
             yield Violation("task_gone", f"{name}: {entry} has no task of its own")
             continue
         named.add(fire.task_id)
+        if entry.outcome == RUN and fire.state == "dead" and not entry.failed:
+            yield Violation("failure_uncounted", f"{name}: {entry} and its task {fire}", fire.task_id)
         if not _fits(entry, fire):
             yield Violation("task_wrong", f"{name}: {entry} and its task {fire}", fire.task_id)
         elif story.settled and fire.state not in FINISHED:
@@ -168,11 +203,19 @@ def fires(story: LedgerStory, book: Book) -> Iterator[Violation]:
     for fire in book.fires:
         if fire.task_id not in named and fire.task_id != book.next_id and not fire.triggered:
             yield Violation("fire_without_row", f"{name}: {fire}", fire.task_id)
+
+
+def counts(book: Book) -> Iterator[Violation]:
+    """The schedule counts what its ledger says."""
     totals = Counter({RUN: 0, SKIPPED: 0, MISSED: 0})
     for entry in book.entries:
         totals[entry.outcome] += entry.times
-    if (book.fired, book.skipped, book.missed) != (totals[RUN], totals[SKIPPED], totals[MISSED]):
-        yield Violation("counts_wrong", f"{name}: {book.fired, book.skipped, book.missed} and the ledger {totals}")
+    failed = sum(entry.failed for entry in book.entries)
+    counted = (book.fired, book.skipped, book.missed, book.failed)
+    if counted != (totals[RUN], totals[SKIPPED], totals[MISSED], failed):
+        yield Violation(
+            "counts_wrong", f"{book.schedule_id}: {counted} and the ledger {totals}, {failed} of them failed"
+        )
 
 
 def _fits(entry: Entry, fire: Fire) -> bool:
@@ -197,11 +240,26 @@ def hits(story: LedgerStory, book: Book, arrivals: dict[str, list[Arrival]]) -> 
         good = any(one.status is not None and 200 <= one.status < 300 for one in mine)
         if (fire.state == "succeeded" and not good) or (fire.state == "dead" and not mine):
             yield Violation("run_without_hit", f"{name}: {fire}, and its hits {mine}", fire.task_id)
-        early = [one for one in mine if story.latest_wall(one.true) + EARLY_MS < fire.nominal_at]
-        if early:
-            yield Violation("fired_early", f"{name}: {fire}: {early[0]}", fire.task_id)
     for nominal, tasks in by_nominal.items():
         if len(tasks) > 1:
             yield Violation("fired_twice", f"{name}: {nominal} by {sorted(tasks)}")
+    # What somebody wished to run beside its times runs beside them.
+    later = {entry.task_id for entry in book.entries if entry.reason in {BACKFILL, RUN_LATER}}
     if all(edition.overlap != "allow" for edition in book.editions):
-        yield from overlaps(story, name, book.fires, arrivals)
+        yield from overlaps(story, name, [fire for fire in book.fires if fire.task_id not in later], arrivals)
+    if book.lined:
+        in_line = {entry.task_id for entry in book.entries if entry.reason == BACKFILL}
+        yield from overlaps(story, name, [fire for fire in book.fires if fire.task_id in in_line], arrivals)
+
+
+def early(story: LedgerStory, book: Book, arrivals: dict[str, list[Arrival]]) -> Iterator[Violation]:
+    """Nothing comes before its time, but what somebody has run by hand: that may be ahead of a clock set back."""
+    wished = {entry.task_id for entry in book.entries if entry.reason == RUN_LATER}
+    for fire in book.fires:
+        if fire.triggered or fire.task_id in wished:
+            continue
+        found = [
+            one for one in arrivals.get(fire.task_id, []) if story.latest_wall(one.true) + EARLY_MS < fire.nominal_at
+        ]
+        if found:
+            yield Violation("fired_early", f"{book.schedule_id}: {fire}: {found[0]}", fire.task_id)

@@ -1,9 +1,11 @@
 """Schedules and the rows of their ledgers in the words of the API, for the checker of ledgers. Pure."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from tests.chaos.ledger_story import Book, Edition
+from tests.chaos.history import Answered, Hit
+from tests.chaos.ledger_story import Arrival, Book, Edition
 from tests.chaos.verdict import Violation
 
 
@@ -43,6 +45,8 @@ def differences(book: Book, rows: list[dict[str, Any]]) -> list[Violation]:
             row["missed"],
             row["to"] and instant(row["to"]),
             row["count"],
+            row["failed"],
+            row["was"] and (row["was"]["outcome"], row["was"]["reason"], instant(row["was"]["decided_at"])),
         )
         for row in rows
     ]
@@ -58,6 +62,8 @@ def differences(book: Book, rows: list[dict[str, Any]]) -> list[Violation]:
             one.missed,
             one.until_at,
             one.times,
+            one.failed,
+            one.was and (one.was.outcome, one.was.reason, one.was.decided_at),
         )
         for one in book.entries
     ]
@@ -65,3 +71,17 @@ def differences(book: Book, rows: list[dict[str, Any]]) -> list[Violation]:
         return []
     odd = sorted(map(repr, set(told) ^ set(stored)))[:4]
     return [Violation("api_differs", f"{book.schedule_id}: of {len(stored)} rows the API tells {len(told)}: {odd}")]
+
+
+def arrivals(records: Sequence[Any]) -> list[Arrival]:
+    """What receivers saw of fires, and what they answered."""
+    answered = {one.hit: one for one in records if isinstance(one, Answered)}
+    found = []
+    for one in records:
+        if isinstance(one, Hit):
+            after = answered.get(one.hit)
+            read = after is not None and after.how == "answer"
+            task_id = one.headers["webhook-id"].removeprefix("tsk_")
+            until, status = (after.at, after.status) if after is not None and read else (None, None)
+            found.append(Arrival(task_id, one.at, until, status))
+    return found

@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 
 from tests.chaos.dump import STATES
-from tests.chaos.ledger_story import Book, Edition, Entry, Fire
+from tests.chaos.ledger_story import Book, Edition, Entry, Fire, Former
 
 SCHEDULES = """
-    SELECT id, version, next_id, fired, skipped, missed, paused, consecutive_failures FROM schedules ORDER BY id
+    SELECT id, version, next_id, fired, skipped, missed, failed, paused, consecutive_failures
+    FROM schedules ORDER BY id
 """
 ENTRIES = """
     SELECT schedule_id, nominal_at, outcome, reason, task_id, schedule_version, decided_at, local_ms, collapsed,
-        missed, until_at, times
+        missed, until_at, times, was, failed
     FROM fires ORDER BY schedule_id, nominal_at
 """
 FIRES = """
@@ -39,7 +40,7 @@ def books(connection: Any, editions: Mapping[str, list[Edition]], triggered: Set
 
 def entry_of(nominal_at: int, outcome: str, reason: str | None, task_id: str | None, version: int, *rest: Any) -> Entry:
     """A row of `fires`, in the order of ENTRIES."""
-    decided_at, local_ms, collapsed, missed, until_at, times = rest
+    decided_at, local_ms, collapsed, missed, until_at, times, was, failed = rest
     return Entry(
         nominal_at=nominal_at,
         outcome=outcome,
@@ -52,6 +53,8 @@ def entry_of(nominal_at: int, outcome: str, reason: str | None, task_id: str | N
         missed=missed,
         until_at=until_at,
         times=times,
+        was=None if was is None else msgspec.json.decode(was, type=Former),
+        failed=bool(failed),
     )
 
 
@@ -80,8 +83,8 @@ def book_of(name: str, asked: list[Edition], entries: list[Entry], fires: list[F
     """A schedule with its times, and its own row, if it is still there."""
     if row is None:  # deleted: its counts went with it
         ran = [sum(one.times for one in entries if one.outcome == word) for word in ("run", "skipped", "missed")]
-        row = (asked[-1].version, None, *ran)
-    version, next_id, fired, skipped, missed, *standing = row
+        row = (asked[-1].version, None, *ran, sum(one.failed for one in entries))
+    version, next_id, fired, skipped, missed, failed, *standing = row
     paused, failures = standing or (False, None)
     return Book(
         schedule_id=name,
@@ -92,6 +95,7 @@ def book_of(name: str, asked: list[Edition], entries: list[Entry], fires: list[F
         fired=fired,
         skipped=skipped,
         missed=missed,
+        failed=failed,
         paused=bool(paused),
         consecutive_failures=failures,
     )

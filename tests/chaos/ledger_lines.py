@@ -82,7 +82,7 @@ def _sent(fires: list[Fire], arrivals: Arrivals) -> list[tuple[Fire, list[Arriva
     found = [
         (fire, sorted(arrivals[fire.task_id], key=lambda one: one.true))
         for fire in fires
-        if not fire.triggered and arrivals.get(fire.task_id)
+        if not (fire.triggered or fire.beside) and arrivals.get(fire.task_id)
     ]
     return sorted(found, key=lambda one: one[1][0].true)
 

@@ -12,6 +12,8 @@ import msgspec
 from tests.chaos.nominal import Timing
 
 RUN, SKIPPED, MISSED = "run", "skipped", "missed"
+# Reasons of what ran after all, by somebody's wish.
+BACKFILL, RUN_LATER = "backfill", "run_later"
 # A loop reads its clock, then the store: what is a little later by the clock may have come first.
 ORDER_SLACK_MS = 100
 
@@ -40,6 +42,15 @@ class Edition(msgspec.Struct, frozen=True, kw_only=True):
     """It became so by itself."""
 
 
+class Former(msgspec.Struct, frozen=True):
+    """What had been decided about a time that ran later."""
+
+    outcome: str
+    reason: str | None
+    decided_at: int
+    schedule_version: int
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the ledger."""
 
@@ -54,6 +65,23 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     missed: int = 0
     until_at: int | None = None
     times: int = 1
+    was: Former | None = None
+    failed: bool = False
+
+    @property
+    def in_course(self) -> "Entry | None":
+        """As it was decided when its time came; None if a backfill has put it where nothing was."""
+        if self.was is None:
+            return None if self.reason == BACKFILL else self
+        was = self.was
+        return msgspec.structs.replace(
+            self,
+            outcome=was.outcome,
+            reason=was.reason,
+            decided_at=was.decided_at,
+            version=was.schedule_version,
+            was=None,
+        )
 
     @property
     def last_at(self) -> int:
@@ -77,6 +105,8 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
     """When the first of its attempts was claimed."""
     completed_at: int | None = None
     triggered: bool = False
+    beside: bool = False
+    """Whether somebody wished it, beside what its schedule lets run at its times."""
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -99,8 +129,19 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     fired: int = 0
     skipped: int = 0
     missed: int = 0
+    failed: int = 0
+    lined: bool = False
+    """Whether all that was filled in was to run one after the other."""
     paused: bool = False
     consecutive_failures: int | None = None
+
+    @property
+    def course(self) -> "Book":
+        """The same as far as times were decided when they came."""
+        entries = [entry.in_course for entry in self.entries]
+        later = {entry.task_id for entry in self.entries if entry.reason in {BACKFILL, RUN_LATER}}
+        fires = [msgspec.structs.replace(fire, beside=fire.task_id in later) for fire in self.fires]
+        return msgspec.structs.replace(self, entries=[entry for entry in entries if entry is not None], fires=fires)
 
 
 class Absence(msgspec.Struct, frozen=True):

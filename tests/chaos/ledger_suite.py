@@ -7,7 +7,6 @@ resume and trigger meanwhile. In the end every ledger, as SQL and the API tell i
 import asyncio
 import signal
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,18 +15,19 @@ import aiohttp
 import msgspec
 
 from tests.chaos import dump
-from tests.chaos.history import Answered, HistoryWriter, Hit, now_ms
+from tests.chaos.history import HistoryWriter, now_ms
 from tests.chaos.kill import FILE, POLL_S
 from tests.chaos.ledger import count, judge
-from tests.chaos.ledger_documents import asked, differences, instant
+from tests.chaos.ledger_daemon import MISSED_AFTER_MS, settings_of
+from tests.chaos.ledger_documents import arrivals, asked, differences, instant
 from tests.chaos.ledger_dump import books
-from tests.chaos.ledger_story import Absence, Arrival, Edition, LedgerStory
+from tests.chaos.ledger_story import Absence, Edition, LedgerStory
+from tests.chaos.ledger_wishes import Wishes
 from tests.chaos.nominal import Timing
 from tests.chaos.process import Daemons, Process
 from tests.chaos.receiver import Receiver
 from tests.chaos.verdict import Verdict, Violation
 
-MISSED_AFTER_MS = 4_000
 SLACK_MS = 2_000
 SCHEDULES = 8
 ANSWER_S = 5.0
@@ -61,7 +61,10 @@ LABELS = (
 )
 PASSES_MAX = 5
 ARMED_WITHIN_S = 6.0
-ACTS = ("edit", "pause", "pause_until", "resume", "resume", "trigger", "trigger", "none")
+ACTS = (
+    *("edit", "pause", "pause_until", "resume", "resume", "trigger", "trigger", "none"),
+    *("backfill", "backfill", "run_later"),
+)
 
 
 class LedgerRun:
@@ -72,7 +75,9 @@ class LedgerRun:
         self._random, self._whims = Random(seed), Random(f"whims.{seed}")
         self._clock = folder / "clock"
         self._history = HistoryWriter(folder / "history.jsonl")
-        self._daemons = Daemons(folder / "data", self._history, folder / "daemon.log", settings=self._settings())
+        self._daemons = Daemons(
+            folder / "data", self._history, folder / "daemon.log", settings=settings_of(self._clock)
+        )
         self._receiver = Receiver(self._history)
         self._offset_ms = 0
         self._segments = [(now_ms(), 0)]
@@ -83,29 +88,9 @@ class LedgerRun:
         self._triggers: dict[str, str] = {}
         self._triggered: set[str] = set()
         self._counters: Counter[str] = Counter()
+        self._wishes = Wishes(self._call, self._counters)
         self._left_at = now_ms()
         self._process: Process | None = None
-
-    def _settings(self) -> dict[str, str]:
-        found = find_spec("libfaketime")
-        assert found is not None, "the clock is set by libfaketime, which the dev extra brings"
-        assert found.origin is not None
-        library = Path(found.origin).parent / "vendor/libfaketime/src/libfaketime.so.1"
-        self._clock.parent.mkdir(parents=True, exist_ok=True)
-        self._clock.write_text("+0")
-        return {
-            "LD_PRELOAD": str(library),
-            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-            "FAKETIME_NO_CACHE": "1",
-            # Else waits with a timeout, such as that for the interpreter's lock, end at once and spin.
-            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
-            "DONT_FAKE_MONOTONIC": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            "TASKTICK_SCHEDULER__MISSED_AFTER_MS": str(MISSED_AFTER_MS),
-            "TASKTICK_SCHEDULER__MISSED_ROWS_MAX": "60",
-            "TASKTICK_STORE__RETENTION_DAYS": "36500",
-            "TASKTICK_LOG__LEVEL": "warning",
-        }
 
     @property
     def _wall(self) -> int:
@@ -257,6 +242,11 @@ class LedgerRun:
             case "trigger":
                 self._triggers[f"trigger-{len(self._triggers)}-{random.random()}"] = path
                 await self._trigger(session)
+            case "backfill":
+                self._wishes.wish(random, path, self._wall)
+                await self._wishes.fill(session)
+            case "run_later":
+                await self._wishes.run_later(session, path, random)
             case _:
                 pass
 
@@ -296,6 +286,7 @@ class LedgerRun:
             if document is not None:
                 self._note(name, document)
         await self._trigger(session)
+        await self._wishes.fill(session)
 
     async def _trigger(self, session: aiohttp.ClientSession) -> None:
         for key, path in sorted(self._triggers.items()):
@@ -365,7 +356,7 @@ class LedgerRun:
             connection.close()
         story = LedgerStory(
             books=found,
-            arrivals=self._arrivals(),
+            arrivals=arrivals(self._history.records),
             absences=self._absences,
             clock=self._segments,
             deaths=self._deaths,
@@ -387,17 +378,6 @@ class LedgerRun:
         if self._count >= 50:
             demanded += ["ledger run(buffered)", "ledger skipped(overlap)", "paused by failures"]
             demanded += ["clock_forward", "clock_back", "fault_sigkill", "fault_sigterm", "ledger skipped(paused)"]
+            demanded += ["ledger run(backfill)", "ledger run(run_later)", "ledger was missed", "ledger was skipped"]
             demanded += ["ledger missed(catch_up:latest)", "ledger stretch", *(f"at_{label}" for label in LABELS)]
         return [f"nothing of this was seen: {name}" for name in demanded if not self._counters[name]]
-
-    def _arrivals(self) -> list[Arrival]:
-        answered = {one.hit: one for one in self._history.records if isinstance(one, Answered)}
-        found = []
-        for one in self._history.records:
-            if isinstance(one, Hit):
-                after = answered.get(one.hit)
-                read = after is not None and after.how == "answer"
-                task_id = one.headers["webhook-id"].removeprefix("tsk_")
-                until, status = (after.at, after.status) if after is not None and read else (None, None)
-                found.append(Arrival(task_id, one.at, until, status))
-        return found

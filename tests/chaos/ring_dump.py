@@ -45,10 +45,10 @@ EVENTS = """
     SELECT h.sequence + row_number() OVER (ORDER BY i.number), i.items FROM event_inbox AS i CROSS JOIN event_head AS h
     ORDER BY 1
 """
-SCHEDULES = "SELECT hex_of(id), version, hex_of(next_id), fired, skipped, missed FROM schedules ORDER BY id"
+SCHEDULES = "SELECT hex_of(id), version, hex_of(next_id), fired, skipped, missed, failed FROM schedules ORDER BY id"
 ENTRIES = """
     SELECT hex_of(schedule_id), nominal_at, outcome, reason, hex_of(task_id), schedule_version, decided_at, local_ms,
-        collapsed, missed, until_at, times
+        collapsed, missed, until_at, times, was, failed
     FROM fires ORDER BY schedule_id, nominal_at
 """
 FIRES = """

@@ -10,22 +10,30 @@ import msgspec
 from tasktick.errors import IllegalTransition
 from tasktick.model.change import ACTIONS
 from tasktick.model.ids import IdMaker
+from tasktick.model.line import backfill_line
 from tasktick.model.retry import RetryPolicy
 from tasktick.model.schedule import Plan, Schedule, pause, stand_still
 from tasktick.model.state import State
 from tasktick.model.task import Payload, Target, TaskState
 from tasktick.node import Node
+from tasktick.scheduler.backfill import Tasks, backfill, bounds, runs_left, verdicts
 from tasktick.scheduler.book import Moment, heeding, new_fire
-from tasktick.scheduler.plan import begin, edit, resume, settle
-from tasktick.store import schedules, tasks
+from tasktick.scheduler.plan import begin, edit, pass_over, resume, settle
+from tasktick.store import fires, lines, schedules, tasks
 from tasktick.store.protocol import Transaction
 from tasktick.store.schedules import Seen
+from tasktick.timetable.calendars import CLEAR
+from tasktick.timetable.upcoming import upcoming
 from tests.chaos.ledger_story import Edition
 from tests.sim.faults import Disk
 from tests.sim.rules import TENANT, TIMEOUT_MS, draw_edit, draw_edition, edited, schedule_of
 
 SCHEDULES_MAX = 12
 PAUSES_MS = (1_500, 20_000, 400_000)
+# How long ago a backfill ends, how long a stretch it is about, and how many times of it at most.
+BACK_MS = (0, 0, 5_000, 400_000)
+LONG_MS = (3_000, 30_000, 4_000_000)
+FILLED_MAX = 12
 PAYLOAD = Payload(
     Target("http://one/", timeout_ms=TIMEOUT_MS),
     RetryPolicy(max_attempts=3, initial_ms=500, factor=2.0, max_delay_ms=4_000),
@@ -69,6 +77,9 @@ class Keeper:
                 "cancel_waiting",
                 "trigger",
                 "delete",
+                "backfill",
+                "backfill_in_line",
+                "run_later",
             )
         )
         match action:
@@ -82,6 +93,10 @@ class Keeper:
                 await self.cancel(node, name, ahead=action == "cancel")
             case "trigger":
                 await self.trigger(node, name)
+            case "backfill" | "backfill_in_line":
+                await self.backfill(node, name, in_line=action == "backfill_in_line")
+            case "run_later":
+                await self.run_later(node, name)
             case _:
                 if random.random() < 0.2:
                     await self.delete(node, name)
@@ -198,6 +213,46 @@ class Keeper:
         state = await node.world.database.write(operation)
         if self._random.random() < 0.7:
             node.written([state])
+
+    async def backfill(self, node: Node, name: str, *, in_line: bool) -> None:
+        """Times that have passed run after all, as many as are done at once."""
+        back_ms, long_ms = self._random.choice(BACK_MS), self._random.choice(LONG_MS)
+
+        async def operation(tx: Transaction, seen: Seen, moment: Moment) -> Plan | None:
+            passed = pass_over(seen.schedule, seen.tasks, moment)
+            if passed is not None:
+                assert await schedules.carry_out(tx, [passed]) == [True]
+                seen = await schedules.find(tx, TENANT, f"sch_{name}")
+            schedule, to_at = seen.schedule, moment.by.now - back_ms
+            begin_at, end_at = bounds(schedule, to_at - long_ms, to_at)
+            times = upcoming(schedule.rule, begin_at - 1, FILLED_MAX, end_at) if begin_at <= end_at else []
+            if not times:
+                return passed
+            rows = await fires.between(tx, name, times[0].nominal_at, times[-1].nominal_at)
+            found = verdicts(schedule, times, rows, CLEAR, held_too=False, left=runs_left(schedule, seen.tasks))
+            ids = [one.row.task_id for one in found if one.runs and one.row is not None and one.row.task_id is not None]
+            idle = {task.id: task for task in await tasks.states(tx, ids)}
+            plan = backfill(schedule, found, Tasks(seen.tasks, idle), moment, in_line=in_line)
+            assert await schedules.carry_out(tx, [plan]) == [True]
+            if in_line:
+                await lines.begin(tx, TENANT, backfill_line(name), moment.by.now)
+            return plan
+
+        await self._change(node, name, operation)
+
+    async def run_later(self, node: Node, name: str) -> None:
+        """A time or two that were missed or skipped run, as a client that knows their ids may ask for."""
+        now, random = node.world.clock.now_ms(), self._random
+
+        async def operation(tx: Transaction) -> list[TaskState]:
+            found = await schedules.ledger(tx, name, outcomes=["missed", "skipped"], limit=20)
+            ids = [one.row.task_id for one in found if one.row.task_id is not None]
+            rows = await tasks.states(tx, random.sample(ids, min(2, len(ids)))) if ids else []
+            changes = [ACTIONS["run"](row, now) for row in rows]
+            written = set(await tasks.change(tx, changes, of_many=True)) if changes else set()
+            return [change.after for change in changes if change.after.id in written]
+
+        node.written(await node.world.database.write(operation))
 
     def _edition(self, name: str, schedule: Schedule, moment: Moment, **changed: object) -> Edition:
         """What the schedule will be, told from what it is: a pause that ended by itself is seen here."""

@@ -68,6 +68,10 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
         {"type": "array", "items": {"type": "string", "enum": list(filters.OUTCOMES)}},
         "With one of these outcomes",
     ),
+    "reason": (
+        TEXT | {"examples": ["backfill"]},
+        "With this reason; of `calendar:<name>`, the word before the colon does",
+    ),
     "paused": (FLAG, "Those that are paused, or the others"),
     "revoked": (FLAG | {"default": False}, "Those that were revoked, or the others"),
     "after": (

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tests.chaos.ledger_story import Absence, Arrival, Book, Edition, Entry, Fire, LedgerStory
+from tests.chaos.ledger_story import Absence, Arrival, Book, Edition, Entry, Fire, Former, LedgerStory
 from tests.chaos.nominal import Timing
 
 START = 1_790_000_000_000
@@ -26,6 +26,7 @@ class Scribe:
         self.now = 0.0
         self.next_id: str | None = None
         self.counts: dict[str, int] | None = None
+        self.lined = False
         self.failures: tuple[int, bool] | None = None
         self.others: list[Scribe] = []
         self.name = "s"
@@ -53,6 +54,17 @@ class Scribe:
     def hit(self, task_id: str, at_ms: int, took_ms: int = 10, status: int = 200) -> None:
         """A request, answered."""
         self.arrivals.append(Arrival(task_id, START + at_ms, START + at_ms + took_ms, status))
+
+    def fill(self, step: float, at_step: float, was: Entry | None = None, **fields: Any) -> Entry:
+        """A backfill lets a time run: one that was never there, or that was decided otherwise."""
+        reason = fields.pop("reason", "backfill")
+        at = START + int(at_step * STEP_MS)
+        if was is not None:
+            self.entries.remove(was)
+            self.fires = [fire for fire in self.fires if fire.task_id != was.task_id]
+            former = Former(was.outcome, was.reason, was.decided_at, was.version)
+            fields = {"task_id": was.task_id, "was": former} | fields
+        return self.decide(step, "run", reason, **({"decided_at": at} | fields))
 
     def run(self, *steps: float) -> "Scribe":
         """These ran, each at its time."""
@@ -97,6 +109,8 @@ class Scribe:
             fired=counts["run"],
             skipped=counts["skipped"],
             missed=counts["missed"],
+            failed=sum(one.failed for one in entries),
+            lined=self.lined,
         )
         return LedgerStory(
             books=[book, *(one for other in self.others for one in other.story().books)],

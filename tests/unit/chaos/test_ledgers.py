@@ -2,7 +2,6 @@
 
 import inspect
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,40 +11,11 @@ from tests.chaos import ledger, ledger_lines, ledger_policy
 from tests.chaos.ledger import judge
 from tests.chaos.ledger_story import Absence
 from tests.chaos.nominal import Timing
+from tests.unit.chaos import filled_ledgers
+from tests.unit.chaos.ledger_histories import BAD, GOOD, LATE, Told, bad, caught_up, changed, good
 from tests.unit.chaos.ledgers import HOUR_MS, START, STEP_MS, Scribe
 
-Told = Callable[[Scribe], None]
-GOOD: list[Told] = []
-BAD: list[tuple[str, Told]] = []
 KIND = re.compile(r"Violation\(\s*\"([a-z_]+)\"")
-LATE = 400  # steps after which an outage of 390 of them ends
-
-
-def good(told: Told) -> Told:
-    GOOD.append(told)
-    return told
-
-
-def bad(kind: str) -> Callable[[Told], Told]:
-    def keep(told: Told) -> Told:
-        BAD.append((kind, told))
-        return told
-
-    return keep
-
-
-def _changed(scribe: Scribe, place: int, **fields: object) -> None:
-    scribe.entries[place] = msgspec.structs.replace(scribe.entries[place], **fields)
-
-
-def _caught_up(scribe: Scribe, *, missed: int = 389, times: int = 389, runs: int = LATE) -> None:
-    """Nobody was there from 10.5 to 400; the last time of it stands for all."""
-    scribe.run(*range(1, 11))
-    scribe.outage(10.5, LATE + 0.1)
-    at = START + int((LATE + 0.1) * STEP_MS)
-    stretch = {"until_at": START + 399 * STEP_MS, "times": times, "task_id": None, "decided_at": at}
-    scribe.decide(11, "missed", "catch_up:latest", **stretch)
-    scribe.decide(runs, decided_at=at, missed=missed)
 
 
 @good
@@ -55,7 +25,7 @@ def each_ran_in_its_time(scribe: Scribe) -> None:
 
 @good
 def an_outage_is_caught_up_with(scribe: Scribe) -> None:
-    _caught_up(scribe)
+    caught_up(scribe)
 
 
 @good
@@ -113,7 +83,7 @@ def a_time_that_the_rule_does_not_have(scribe: Scribe) -> None:
 
 @bad("double")
 def a_time_within_a_stretch(scribe: Scribe) -> None:
-    _caught_up(scribe)
+    caught_up(scribe)
     scribe.decide(200, decided_at=scribe.entries[-1].decided_at)
 
 
@@ -127,19 +97,19 @@ def an_old_version_that_decides_after_a_new_one(scribe: Scribe) -> None:
 
 @bad("stretch_miscounted")
 def a_stretch_that_stands_for_too_few(scribe: Scribe) -> None:
-    _caught_up(scribe, times=380)
+    caught_up(scribe, times=380)
 
 
 @bad("wrong_reading")
 def another_reading_of_the_clock(scribe: Scribe) -> None:
     scribe.run(1, 2)
-    _changed(scribe, 1, local_ms=START)
+    changed(scribe, 1, local_ms=START)
 
 
 @bad("wrong_reading")
 def local_times_collapsed_that_are_not(scribe: Scribe) -> None:
     scribe.run(1, 2)
-    _changed(scribe, 1, collapsed=2)
+    changed(scribe, 1, collapsed=2)
 
 
 @bad("task_gone")
@@ -174,7 +144,7 @@ def a_schedule_that_counts_otherwise(scribe: Scribe) -> None:
 
 @bad("hit_without_row")
 def a_missed_fire_that_was_sent(scribe: Scribe) -> None:
-    _caught_up(scribe)
+    caught_up(scribe)
     scribe.task(200, "missed", START + LATE * STEP_MS, "t200")
     scribe.hit("t200", LATE * STEP_MS)
 
@@ -226,7 +196,7 @@ def run_in_a_pause(scribe: Scribe) -> None:
 
 @bad("wrong_outcome")
 def dropped_by_another_policy(scribe: Scribe) -> None:
-    _caught_up(scribe)
+    caught_up(scribe)
     scribe.editions[0] = msgspec.structs.replace(scribe.editions[0], mode="earliest")
     scribe.absences[-1] = msgspec.structs.replace(scribe.absences[-1], sure=False)
 
@@ -241,7 +211,7 @@ def an_outage_of_which_all_runs(scribe: Scribe) -> None:
 
 @bad("catch_up_ignored")
 def a_run_that_stands_for_too_few(scribe: Scribe) -> None:
-    _caught_up(scribe, missed=3)
+    caught_up(scribe, missed=3)
 
 
 @bad("catch_up_ignored")
@@ -350,6 +320,7 @@ def failures_have_paused_it(scribe: Scribe) -> None:
     scribe.editions[0] = msgspec.structs.replace(scribe.editions[0], pause_on_failures=1)
     scribe.run(1)
     scribe.fires[0] = msgspec.structs.replace(scribe.fires[0], state="dead")
+    changed(scribe, 0, failed=True)
     scribe.failures = 1, True
 
 
@@ -412,6 +383,9 @@ def test_it_is_found(kind: str, told: Told) -> None:
     scribe = Scribe()
     told(scribe)
     assert kind in {one.kind for one in judge(scribe.story())}
+
+
+assert filled_ledgers.__doc__, "its histories are among these"
 
 
 def test_every_kind_that_the_checker_knows_is_shown_here() -> None:

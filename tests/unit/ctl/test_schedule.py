@@ -138,6 +138,19 @@ def test_trigger(ctl: Ctl, stub: ApiStub) -> None:
     assert stub.asked[1].document == {"target": {"url": "https://x/", "body": [1]}}
 
 
+def test_trigger_with_more_in_place_of_what_it_has(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told({"id": TASK_ID, "state": "ready"}, 201))
+    flags = "--queue urgent --priority 0 --as now --tag by=hand --tag n=1"
+    result = ctl("schedule", "trigger", "key:daily", *flags.split())
+    assert result.exit_code == 0, result.stderr
+    assert stub.asked[0].document == {
+        "queue": "urgent",
+        "priority": 0,
+        "name": "now",
+        "tags": {"by": "hand", "n": "1"},
+    }
+
+
 def test_fires(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(page(*LEDGER), page(), page())
     flags = "--outcome missed --outcome skipped --from 2026-01-01T00:00:00Z --to 1780000000 --limit 3"

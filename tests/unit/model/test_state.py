@@ -16,10 +16,10 @@ retrying > running paused cancelled expired scheduled
 paused > scheduled cancelled
 succeeded > scheduled
 dead > scheduled
-cancelled > scheduled
-expired > scheduled
-skipped > scheduled
-missed > scheduled
+cancelled > scheduled blocked
+expired > scheduled blocked
+skipped > scheduled blocked
+missed > scheduled blocked
 """
 
 
@@ -82,7 +82,7 @@ def test_every_event_has_its_line_and_every_state_its_way_in_and_out() -> None:
 
 def test_only_a_new_series_leads_out_of_the_end() -> None:
     out = {event for event, (sources, _) in TRANSITIONS.items() if sources & TERMINAL}
-    assert out == {Event.REOPEN}
+    assert out == {Event.REOPEN, Event.REOPEN_IN_LINE}
 
 
 def test_the_numbers_on_disk_never_change() -> None:

@@ -166,3 +166,22 @@ WHERE s.calendars <> '[]' AND EXISTS (
 SELECT json_build_array(json_build_array(count(*), min(hex_of(f.schedule_id))))
 FROM fires AS f JOIN schedules AS s ON s.partition_id = f.partition_id AND s.id = f.schedule_id
 WHERE f.nominal_at > s.cursor_at OR (f.outcome = 'run' AND f.task_id IS NULL);
+
+-- What did not run has no task that is still to come.
+-- name: check_idle
+SELECT json_build_array(json_build_array(count(*), min(hex_of(f.schedule_id))))
+FROM fires AS f JOIN tasks AS t ON t.partition_id = partition_of(f.task_id) AND t.id = f.task_id
+WHERE f.outcome <> 'run' AND t.state < 10;
+
+-- What a schedule counts is in its ledger, or was.
+-- name: check_fire_counts
+SELECT json_build_array(json_build_array(count(*), min(hex_of(s.id))))
+FROM schedules AS s LEFT JOIN (
+    SELECT
+        partition_id, schedule_id, sum(times) FILTER (WHERE outcome = 'run') AS fired,
+        sum(times) FILTER (WHERE outcome = 'skipped') AS skipped,
+        sum(times) FILTER (WHERE outcome = 'missed') AS missed, count(*) FILTER (WHERE failed) AS failed
+    FROM fires GROUP BY partition_id, schedule_id
+) AS f ON f.partition_id = s.partition_id AND f.schedule_id = s.id
+WHERE s.fired <> s.gone_fired + coalesce(f.fired, 0) OR s.skipped <> s.gone_skipped + coalesce(f.skipped, 0)
+    OR s.missed <> s.gone_missed + coalesce(f.missed, 0) OR s.failed <> s.gone_failed + coalesce(f.failed, 0);

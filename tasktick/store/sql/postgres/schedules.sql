@@ -17,7 +17,8 @@
     'buffered_id', hex_of(s.buffered_id), 'holder_id', hex_of(s.holder_id), 'last_fire_at', s.last_fire_at,
     'fired', s.fired, 'skipped', s.skipped, 'missed', s.missed, 'failed', s.failed,
     'overlap_key', s.overlap_key, 'pause_on_failures', s.pause_on_failures,
-    'consecutive_failures', s.consecutive_failures, 'pause_reason', s.pause_reason
+    'consecutive_failures', s.consecutive_failures, 'pause_reason', s.pause_reason,
+    'gone_from', s.gone_from, 'gone_until', s.gone_until
 
 -- name: schedule_insert
 INSERT INTO schedules (
@@ -66,7 +67,8 @@ FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
 
 -- Which of these plans, by their place, were made from a schedule that has changed since, or from a task that has.
--- Schedules: place, id, version, cursor_at, next_id, buffered_id, fired. Tasks: place, id, version. What is found holds
+-- Schedules: place, id, version, cursor_at, next_id, buffered_id, fired, skipped, missed. Tasks: place, id, version.
+-- What is found holds
 -- until the commit: the rows are locked first, in order, those of schedules before those of tasks.
 -- name: schedule_stale
 SELECT 1 FROM schedules
@@ -89,7 +91,7 @@ SELECT json_agg(place) FROM (
         ON s.partition_id = partition_of((row->>1)::uuid) AND s.id = (row->>1)::uuid
         AND s.version = (row->>2)::integer AND s.cursor_at = (row->>3)::bigint
         AND s.next_id IS NOT DISTINCT FROM (row->>4)::uuid AND s.buffered_id IS NOT DISTINCT FROM (row->>5)::uuid
-        AND s.fired = (row->>6)::bigint
+        AND s.fired = (row->>6)::bigint AND s.skipped = (row->>7)::bigint AND s.missed = (row->>8)::bigint
     WHERE s.id IS NULL
     UNION
     SELECT (row->>0)::integer AS place
@@ -237,67 +239,3 @@ DELETE FROM payloads WHERE (partition_id, task_id, version) IN (
 
 -- name: schedule_delete
 DELETE FROM schedules WHERE partition_id = partition_of(:id::text::uuid) AND id = :id::text::uuid;
-
--- name: schedule_failed
-UPDATE schedules SET failed = failed + (row->>1)::bigint
-FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
-WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
-
--- Rows of new fires go in as other tasks do, but for the payload: theirs is their schedule's.
--- name: ledger_insert
-INSERT INTO fires (
-    partition_id, schedule_id, nominal_at, outcome, reason, task_id, local_ms, schedule_version, collapsed, missed,
-    until_at, times, node, epoch, tzdata, decided_at
-)
-SELECT
-    partition_of(schedule_id), schedule_id, nominal_at, outcome, reason, task_id, local_ms, schedule_version,
-    collapsed, missed, until_at, times, node, epoch, tzdata, decided_at
-FROM json_to_recordset(:rows::text::json) AS given (
-    schedule_id uuid, nominal_at bigint, outcome text, reason text, task_id uuid, local_ms bigint,
-    schedule_version integer, collapsed integer, missed bigint, until_at bigint, times bigint, node text,
-    epoch bigint, tzdata text, decided_at bigint
-);
-
--- name: ledger_amend
-UPDATE fires SET outcome = given.outcome, reason = given.reason
-FROM json_to_recordset(:rows::text::json) AS given (schedule_id uuid, nominal_at bigint, outcome text, reason text)
-WHERE fires.partition_id = partition_of(given.schedule_id) AND fires.schedule_id = given.schedule_id
-    AND fires.nominal_at = given.nominal_at;
-
--- A page of the ledger, the latest times first, with the state that the task is in now.
--- name: ledger_page
-SELECT json_agg(json_build_object('row', json_build_object(
-    'schedule_id', hex_of(f.schedule_id), 'nominal_at', f.nominal_at, 'outcome', f.outcome, 'reason', f.reason,
-    'task_id', hex_of(f.task_id), 'local_ms', f.local_ms, 'schedule_version', f.schedule_version,
-    'collapsed', f.collapsed, 'missed', f.missed, 'until_at', f.until_at, 'times', f.times, 'node', f.node,
-    'epoch', f.epoch, 'tzdata', f.tzdata, 'decided_at', f.decided_at
-), 'state', t.state, 'due_at', t.due_at, 'started_at', t.started_at, 'completed_at', t.completed_at)
-ORDER BY f.nominal_at DESC)
-FROM (
-    SELECT * FROM fires
-    WHERE partition_id = partition_of(:schedule_id::text::uuid) AND schedule_id = :schedule_id::text::uuid
-        AND nominal_at < :beyond::bigint
-        AND (
-            :outcomes::text IS NULL
-            OR outcome IN (SELECT value FROM json_array_elements_text(:outcomes::text::json))
-        )
-        AND (:from_at::bigint IS NULL OR coalesce(until_at, nominal_at) >= :from_at::bigint)
-        AND (:to_at::bigint IS NULL OR nominal_at < :to_at::bigint)
-    ORDER BY nominal_at DESC LIMIT :limit::bigint
-) AS f LEFT JOIN LATERAL (
-    SELECT * FROM all_tasks
-    WHERE partition_id = partition_of(f.task_id) AND id = f.task_id
-        AND ended_at >= id_at(f.task_id) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
-    OFFSET 0
-) AS t ON true;
-
--- name: ledger_purge
-DELETE FROM fires WHERE (partition_id, schedule_id, nominal_at) IN (
-    SELECT f.partition_id, f.schedule_id, f.nominal_at FROM fires AS f
-    WHERE f.decided_at <= :before::bigint AND NOT EXISTS (
-        SELECT 1 FROM all_tasks AS t
-        WHERE t.partition_id = partition_of(f.task_id) AND t.id = f.task_id
-            AND t.ended_at >= id_at(f.task_id) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
-    )
-    ORDER BY f.decided_at LIMIT :limit::bigint
-);

@@ -107,3 +107,20 @@ WHERE s.calendars <> '[]' AND EXISTS (
 -- name: check_ledger
 SELECT json_array(json_array(count(*), min(f.schedule_id))) FROM fires AS f JOIN schedules AS s ON s.id = f.schedule_id
 WHERE f.nominal_at > s.cursor_at OR (f.outcome = 'run' AND f.task_id IS NULL);
+
+-- What did not run has no task that is still to come.
+-- name: check_idle
+SELECT json_array(json_array(count(*), min(f.schedule_id))) FROM fires AS f JOIN tasks AS t ON t.id = f.task_id
+WHERE f.outcome <> 'run' AND t.state < 10;
+
+-- What a schedule counts is in its ledger, or was.
+-- name: check_fire_counts
+SELECT json_array(json_array(count(*), min(s.id)))
+FROM schedules AS s LEFT JOIN (
+    SELECT
+        schedule_id, sum(iif(outcome = 'run', times, 0)) AS fired, sum(iif(outcome = 'skipped', times, 0)) AS skipped,
+        sum(iif(outcome = 'missed', times, 0)) AS missed, sum(failed) AS failed
+    FROM fires GROUP BY schedule_id
+) AS f ON f.schedule_id = s.id
+WHERE s.fired <> s.gone_fired + coalesce(f.fired, 0) OR s.skipped <> s.gone_skipped + coalesce(f.skipped, 0)
+    OR s.missed <> s.gone_missed + coalesce(f.missed, 0) OR s.failed <> s.gone_failed + coalesce(f.failed, 0);

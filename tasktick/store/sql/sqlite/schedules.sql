@@ -13,7 +13,8 @@
     'holder_id', s.holder_id, 'last_fire_at', s.last_fire_at, 'fired', s.fired, 'skipped', s.skipped,
     'missed', s.missed, 'failed', s.failed,
     'overlap_key', s.overlap_key, 'pause_on_failures', s.pause_on_failures,
-    'consecutive_failures', s.consecutive_failures, 'pause_reason', s.pause_reason
+    'consecutive_failures', s.consecutive_failures, 'pause_reason', s.pause_reason,
+    'gone_from', s.gone_from, 'gone_until', s.gone_until
 
 -- fragment: owned
         AND (:partitions IS NULL OR substr(id, -2) IN (SELECT value FROM json_each(:partitions)))
@@ -60,14 +61,15 @@ FROM jsonb_each(:rows) AS row
 WHERE schedules.id = row.value->>0;
 
 -- Which of these plans, by their place, were made from a schedule that has changed since, or from a task that has.
--- Schedules: place, id, version, cursor_at, next_id, buffered_id, fired. Tasks: place, id, version.
+-- Schedules: place, id, version, cursor_at, next_id, buffered_id, fired, skipped, missed. Tasks: place, id, version.
 -- name: schedule_stale
 SELECT json_group_array(place) FROM (
     SELECT row.value->>0 AS place
     FROM jsonb_each(:schedules) AS row
     LEFT JOIN schedules AS s
         ON s.id = row.value->>1 AND s.version = row.value->>2 AND s.cursor_at = row.value->>3
-        AND s.next_id IS row.value->>4 AND s.buffered_id IS row.value->>5 AND s.fired = row.value->>6
+        AND s.next_id IS row.value->>4 AND s.buffered_id IS row.value->>5
+        AND s.fired = row.value->>6 AND s.skipped = row.value->>7 AND s.missed = row.value->>8
     WHERE s.id IS NULL
     UNION
     SELECT row.value->>0 AS place
@@ -182,48 +184,3 @@ DELETE FROM payloads WHERE (task_id, version) IN (
 
 -- name: schedule_delete
 DELETE FROM schedules WHERE id = :id;
-
--- name: schedule_failed
-UPDATE schedules SET failed = failed + row.value->>1 FROM jsonb_each(:rows) AS row WHERE schedules.id = row.value->>0;
-
--- Rows of new fires go in as other tasks do, but for the payload: theirs is their schedule's.
--- name: ledger_insert
-INSERT INTO fires (
-    schedule_id, nominal_at, outcome, reason, task_id, local_ms, schedule_version, collapsed, missed, until_at,
-    times, node, epoch, tzdata, decided_at
-)
-SELECT
-    value->>'schedule_id', value->>'nominal_at', value->>'outcome', value->>'reason', value->>'task_id',
-    value->>'local_ms', value->>'schedule_version', value->>'collapsed', value->>'missed', value->>'until_at',
-    value->>'times', value->>'node', value->>'epoch', value->>'tzdata', value->>'decided_at'
-FROM jsonb_each(:rows) WHERE true;
-
--- name: ledger_amend
-UPDATE fires SET outcome = row.value->>'outcome', reason = row.value->>'reason'
-FROM jsonb_each(:rows) AS row
-WHERE fires.schedule_id = row.value->>'schedule_id' AND fires.nominal_at = row.value->>'nominal_at';
-
--- A page of the ledger, the latest times first, with the state that the task is in now.
--- name: ledger_page
-SELECT json_group_array(json_object('row', json_object(
-    'schedule_id', f.schedule_id, 'nominal_at', f.nominal_at, 'outcome', f.outcome, 'reason', f.reason,
-    'task_id', f.task_id, 'local_ms', f.local_ms, 'schedule_version', f.schedule_version,
-    'collapsed', f.collapsed, 'missed', f.missed, 'until_at', f.until_at, 'times', f.times, 'node', f.node,
-    'epoch', f.epoch, 'tzdata', f.tzdata, 'decided_at', f.decided_at
-), 'state', t.state, 'due_at', t.due_at, 'started_at', t.started_at, 'completed_at', t.completed_at))
-FROM (
-    SELECT * FROM fires
-    WHERE schedule_id = :schedule_id
-        AND nominal_at < :beyond
-        AND (:outcomes IS NULL OR outcome IN (SELECT value FROM json_each(:outcomes)))
-        AND (:from_at IS NULL OR coalesce(until_at, nominal_at) >= :from_at)
-        AND (:to_at IS NULL OR nominal_at < :to_at)
-    ORDER BY nominal_at DESC LIMIT :limit
-) AS f LEFT JOIN tasks AS t ON t.id = f.task_id;
-
--- name: ledger_purge
-DELETE FROM fires WHERE (schedule_id, nominal_at) IN (
-    SELECT f.schedule_id, f.nominal_at FROM fires AS f
-    WHERE f.decided_at <= :before AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = f.task_id)
-    ORDER BY f.decided_at LIMIT :limit
-);
