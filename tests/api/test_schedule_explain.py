@@ -130,6 +130,7 @@ async def test_max_fires_is_reached(served: Served) -> None:
     schedule = await made(served, max_fires=2, overlap="allow")
     assert codes(await explained(served, schedule, f"{TODAY}T08:02:00Z")) == ["will_run"]
     assert codes(await explained(served, schedule, f"{TODAY}T08:03:00Z")) == ["max_fires_reached"]
+    assert codes(await explained(served, schedule, "9000-01-01T00:00:00Z")) == ["may_reach_max_fires", "will_run"]
     await fire(served, schedule)
     await fire(served, schedule)
     over = await explained(served, schedule, f"{TODAY}T08:04:00Z")
