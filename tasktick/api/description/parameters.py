@@ -74,7 +74,7 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
         TEXT | {"pattern": r"^\d{1,15}-\d{1,9}$", "examples": ["123-4"]},
         "Begin behind the event with this id, without one now; Last-Event-ID wins over it",
     ),
-    "at": _time("The instant to explain"),
+    "at": _time("The instant to explain, by default now"),
     "hours": (
         {
             "type": "integer",
