@@ -125,13 +125,11 @@ def preview(faults: Faults, query: Query) -> tuple[int, int | None]:
     return count, _instant(faults, query, "from")
 
 
-def explained_at(faults: Faults, query: Query) -> int:
-    """The instant that is to be explained."""
+def explained_at(faults: Faults, query: Query, now: int) -> int:
+    """The instant that is to be explained: now, if nothing else is said."""
     known(faults, query, EXPLAIN_WORDS)
     at = _instant(faults, query, "at")
-    if "at" not in query:
-        faults.add("?at", "Say which instant is to be explained: ?at=2026-12-01T09:00:00Z")
-    return 0 if at is None else at
+    return now if at is None else at
 
 
 def forecast(faults: Faults, query: Query) -> tuple[int, int, str | None, str | None]:

@@ -47,7 +47,7 @@ class Found(msgspec.Struct, frozen=True):
 async def explain(call: Call) -> Reply:
     """GET /v1/schedules/{id}/explain."""
     faults = Faults()
-    at = filters.explained_at(faults, call.query)
+    at = filters.explained_at(faults, call.query, call.now)
     if not FIRST_AT < at < LAST_AT:
         faults.add("?at", "Schedules fire in the years 1900 to 9997.")
     faults.end()

@@ -16,6 +16,8 @@ from tasktick.timetable.upcoming import count_fires, walked
 Step = tuple[str, str]
 # Times of several rules are walked through to be counted: so many at most.
 WALKED_MAX = 20_000
+# One of a single rule is counted by the month.
+AHEAD_MAX_MS = 100 * 366 * 86_400_000
 
 
 def elapsed(entry: LedgerEntry, task: TaskView | None, now: int) -> list[Step]:
@@ -146,7 +148,8 @@ def _fires_left(seen: Seen, at: int) -> Step | None:
     if left <= 0:
         return "max_fires_reached", f"{ran}: nothing more is to come."
     begin = schedule.cursor_at if schedule.start_at is None else max(schedule.cursor_at, schedule.start_at - 1)
-    if schedule.rule.spec and walked(schedule.rule, begin, at - 1) > WALKED_MAX:
+    is_far = at - begin > AHEAD_MAX_MS
+    if is_far or (schedule.rule.spec and walked(schedule.rule, begin, at - 1) > WALKED_MAX):
         return "may_reach_max_fires", f"{ran}, and too many times lie before this one to be counted."
     before = count_fires(schedule.rule, begin, at - 1)
     if before < left:

@@ -9,8 +9,8 @@ def explain_task(name: str) -> Request:
     return core.get("tasks", name, "explain")
 
 
-def explain_schedule(name: str, at: str) -> Request:
-    """What a schedule did or will do at an instant, and why."""
+def explain_schedule(name: str, at: str | None = None) -> Request:
+    """What a schedule did or will do at an instant, or does now, and why."""
     return core.get("schedules", name, "explain", query={"at": at})
 
 

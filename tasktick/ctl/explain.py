@@ -44,9 +44,9 @@ def _say(step: Mapping[str, Any]) -> None:
 
 @click.command("explain")
 @click.argument("name", metavar="ID")
-@click.option("--at", required=True, metavar="TIME", help="The instant: RFC 3339 with an offset, or Unix seconds.")
+@click.option("--at", metavar="TIME", help="The instant: RFC 3339 with an offset, or Unix seconds.  [default: now]")
 @server_options
-def schedule(name: str, at: str) -> None:
+def schedule(name: str, at: str | None) -> None:
     """Say what a schedule did, does or will do at an instant, and why.
 
     \b

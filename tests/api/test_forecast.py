@@ -32,6 +32,7 @@ async def test_where_there_is_nothing(served: Served) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_the_midnight_herd_is_seen_before_midnight(served: Served) -> None:
     for number in range(30):
         await made(
@@ -79,6 +80,7 @@ async def test_what_stands_still_is_not_to_come(served: Served) -> None:
     assert found["totals"]["schedules"] == 3
 
 
+@pytest.mark.slow
 async def test_limits_spread_what_is_too_much(tmp_path: Any) -> None:
     async with serving(tmp_path, dispatch={"in_flight_per_host_max": 10}) as served:
         for _ in range(50):

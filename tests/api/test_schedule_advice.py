@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.api.calendar import ALL, MINUTE_MS, made, next_task, settled
 from tests.api.served import Served
 
@@ -13,6 +15,7 @@ async def previewed(served: Served, **timing: Any) -> list[str]:
     return [one["code"] for one in answer.json["warnings"]]
 
 
+@pytest.mark.slow
 async def test_others_in_the_same_minute(served: Served) -> None:
     for _ in range(19):
         await made(served, every=None, cron="30 9 * * *")

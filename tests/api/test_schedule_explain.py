@@ -130,6 +130,7 @@ async def test_max_fires_is_reached(served: Served) -> None:
     schedule = await made(served, max_fires=2, overlap="allow")
     assert codes(await explained(served, schedule, f"{TODAY}T08:02:00Z")) == ["will_run"]
     assert codes(await explained(served, schedule, f"{TODAY}T08:03:00Z")) == ["max_fires_reached"]
+    assert codes(await explained(served, schedule, "9000-01-01T00:00:00Z")) == ["may_reach_max_fires", "will_run"]
     await fire(served, schedule)
     await fire(served, schedule)
     over = await explained(served, schedule, f"{TODAY}T08:04:00Z")
@@ -214,6 +215,9 @@ async def test_a_schedule_that_was_deleted(served: Served) -> None:
 async def test_what_cannot_be_asked(served: Served) -> None:
     schedule = await made(served)
     path = f"{ALL}/{schedule['id']}/explain"
-    for query in ("", "?at=then", "?at=2027-01-15T09:00:00", "?at=1&at=2", "?count=3&at=1", "?at=1800-01-01T00:00:00Z"):
+    for query in ("?at=then", "?at=2027-01-15T09:00:00", "?at=1&at=2", "?count=3&at=1", "?at=1800-01-01T00:00:00Z"):
         assert (await served.ask("GET", path + query)).status == 422, query
+    now = (await served.ask("GET", path)).json
+    assert (now["at"], codes(now)) == (f"{TODAY}T08:00:00.000Z", ["before_creation"])
     assert (await served.ask("GET", f"{ALL}/key:none/explain?at=1800000000")).status == 404
+    assert (await served.ask("GET", f"{ALL}/key:none/explain")).status == 404

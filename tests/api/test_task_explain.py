@@ -7,6 +7,8 @@ import pytest
 from tasktick.api.insight_answers import TaskCode
 from tasktick.ready.limits import Reason
 from tasktick.ready.standing import Standing
+from tasktick.store import leases
+from tasktick.store.leases import Start
 from tests.api.calendar import ALL, MINUTE_MS, act, made, next_task, pass_ms, settled
 from tests.api.served import Served
 
@@ -125,6 +127,24 @@ async def test_a_partition_that_nobody_owns(served: Served) -> None:
     served.switches.standing = Standing("elsewhere")
     await served.world.let_go()
 
+    assert codes(await explained(served, task["id"]))[-1] == "no_owner"
+
+
+async def test_another_node_of_a_ring_is_named_with_where_to_ask(served: Served) -> None:
+    world = served.world
+    task = await served.create()
+    await world.let_go()
+    start = Start("incarnation-2", "node-b", 10_000, address="http://10.0.0.7:8080")
+    await served.database.write(lambda tx: leases.join(tx, start, world.now))
+    await served.database.write(lambda tx: leases.acquire(tx, "incarnation-2", world.now))
+    served.switches.standing = Standing("elsewhere")
+
+    step = (await explained(served, task["id"]))[-1]
+
+    assert step["code"] == "owner_elsewhere"
+    assert "node node-b owns its partition" in step["detail"]
+    assert f"http://10.0.0.7:8080/v1/tasks/{task['id']}/explain" in step["detail"]
+    world.now += 10_000
     assert codes(await explained(served, task["id"]))[-1] == "no_owner"
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tasktick.model.ids import partition_of
 from tasktick.ready.limits import Reason
 from tasktick.ready.standing import Standing
@@ -9,6 +11,7 @@ from tasktick.settings import Config, DispatchConfig
 from tests.sim.stage import Stage, Told, play
 
 
+@pytest.mark.slow
 def test_a_node_knows_what_holds_a_task_back() -> None:
     async def scenario(stage: Stage) -> None:
         stage.sender.script = lambda task_id, attempt: Told(seconds=5)

@@ -79,7 +79,7 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
         "Begin behind the event with this id, without one now; Last-Event-ID wins over it",
     ),
     "dry_run": (FLAG | {"default": False}, "Only show what would stand there"),
-    "at": _time("The instant to explain"),
+    "at": _time("The instant to explain, by default now"),
     "hours": (
         {
             "type": "integer",

@@ -57,4 +57,6 @@ def test_as_json_and_refused(ctl: Ctl, stub: ApiStub) -> None:
     assert '"backoff"' in ctl("task", "explain", "tsk_1", "-o", "json").stdout
     assert '"minute_differs"' in ctl("schedule", "explain", "sch_1", "--at", "1", "-o", "json").stdout
     assert ctl("task", "explain", "tsk_2").exit_code == 1
-    assert ctl("schedule", "explain", "sch_1").exit_code == 2
+    stub.tell(told(SCHEDULE))
+    assert ctl("schedule", "explain", "sch_1").exit_code == 0
+    assert stub.asked[-1].path == "/v1/schedules/sch_1/explain"

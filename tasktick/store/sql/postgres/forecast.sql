@@ -24,8 +24,11 @@ FROM (
         ))
     ORDER BY tenant, id LIMIT :limit::bigint
 ) AS s
-LEFT JOIN tasks AS t
-    ON t.partition_id = partition_of(s.next_id) AND t.id = s.next_id AND t.decide_by IS NOT NULL AND t.attempt = 0;
+LEFT JOIN LATERAL (
+    SELECT state, wake_at FROM tasks
+    WHERE partition_id = partition_of(s.next_id) AND id = s.next_id AND decide_by IS NOT NULL AND attempt = 0
+    OFFSET 0
+) AS t ON true;
 
 -- Waiting tasks beyond a place and before an instant, counted by minute and lane; those that schedules have made ahead,
 -- and that nobody has begun with, are told beside those. How many rows were looked at, the last of them, and the counts.
@@ -59,9 +62,12 @@ SELECT json_agg(json_build_array(host, attempts, mean_ms)) FROM (
         WHERE state >= 10 AND completed_at > :since::bigint
         ORDER BY completed_at DESC, id DESC LIMIT :limit::bigint
     ) AS recent
-    JOIN attempts AS a
-        ON a.partition_id = recent.partition_id AND a.task_id = recent.id AND a.attempt = recent.attempt
-    WHERE a.started_at IS NOT NULL AND a.status IS NOT NULL
+    CROSS JOIN LATERAL (
+        SELECT started_at, completed_at FROM attempts
+        WHERE partition_id = recent.partition_id AND task_id = recent.id AND attempt = recent.attempt
+            AND started_at IS NOT NULL AND status IS NOT NULL
+        OFFSET 0
+    ) AS a
     GROUP BY recent.host
 ) AS measured;
 
