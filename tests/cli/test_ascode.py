@@ -182,6 +182,10 @@ def test_secrets_are_looked_up_and_never_shown(daemon: Running) -> None:
     token.write_text("S3cr3t-of-another\n")  # it ends alike, so only the server can tell
     assert daemon.planned(file)["counts"]["none"] == 1
     assert "Done: 1 changed." in daemon.ctl("apply", file)
+    daemon.file(text.replace("${ENV:API_TOKEN}", "x").replace("${FILE:token}", "Bearer s3cr3t-as-it-is"))
+    assert "Done: 1 changed." in daemon.ctl("apply", file, "--yes")
+    daemon.file(text.replace("${ENV:API_TOKEN}", "x").replace("${FILE:token}", "Bearer S3CR3T-as-it-is"))
+    assert "Done: 1 changed." in daemon.ctl("apply", file)
     exported = daemon.program.folder / "out.toml"
     daemon.ctl("export", str(exported))
     assert "write ${ENV:NAME}" in daemon.ctl("plan", str(exported), code=2)

@@ -14,7 +14,7 @@ from tasktick.client import calendars, schedules
 from tasktick.client.core import Problem
 from tasktick.ctl.ascode import planning, server, toml_text
 from tasktick.ctl.ascode.planning import canonical
-from tasktick.ctl.ascode.references import MASK
+from tasktick.ctl.ascode.references import MASK, has_mask
 from tasktick.ctl.connect import Session
 
 OWNER_DEFAULT = "default"
@@ -49,7 +49,7 @@ def export(session: Session, owner: str | None) -> Exported:
             made[one["key"]] = _least(session, one, default)
             if one.get("paused_until"):
                 told.append(f"{one['key']}: it is paused until a time; a file only says that it is paused.")
-            if _has_mask(one):
+            if has_mask(one):
                 told.append(
                     f"{one['key']}: its secret headers are {MASK} here; put a reference such as ${{ENV:NAME}} there."
                 )
@@ -97,11 +97,6 @@ class _Row(msgspec.Struct):
 
 class _Page(msgspec.Struct):
     data: list[_Row]
-
-
-def _has_mask(one: Mapping[str, Any]) -> bool:
-    headers = one["task"]["target"].get("headers") or {}
-    return any(str(value).startswith(MASK) for value in headers.values())
 
 
 def _least(session: Session, one: dict[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,12 @@ def resolved(text: str, environment: Mapping[str, str], folder: Path) -> str:
     return _REFERENCE.sub(value, text)
 
 
+def has_mask(reading: Mapping[str, Any]) -> bool:
+    """Whether a schedule, as a server shows it, has a header that is a secret."""
+    headers = ((reading.get("task") or {}).get("target") or {}).get("headers") or {}
+    return any(str(value).startswith(MASK) for value in headers.values())
+
+
 def headers_of(
     target: dict[str, Any], environment: Mapping[str, str], folder: Path
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:

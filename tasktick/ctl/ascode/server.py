@@ -98,7 +98,8 @@ def judged(session: Session, files: Iterable[Declared], wanted: Iterable[Wanted]
                 reading = calendar(session.send(calendars.try_out(one.key, one.request)).json() or {})
             else:
                 reading = _schedule(session, one, to_come)
-            made.append(msgspec.structs.replace(one, reading=reading))
+            has_secrets = one.has_secrets or references.has_mask(reading)
+            made.append(msgspec.structs.replace(one, reading=reading, has_secrets=has_secrets))
         except Problem as problem:
             if problem.status not in INVALID:
                 raise

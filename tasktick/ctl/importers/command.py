@@ -47,7 +47,7 @@ SOURCES: Mapping[str, Callable[[Account, str], None]] = {
 
 
 @click.command("import")
-@click.argument("source", type=click.Choice(list(SOURCES)))
+@click.argument("source", metavar="SOURCE", type=click.Choice(list(SOURCES)))
 @click.argument("file")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Where to write it.  [default: standard output]")
 @click.option(
@@ -64,9 +64,9 @@ SOURCES: Mapping[str, Callable[[Account, str], None]] = {
 def command(source: str, file: str, output: str, form: str | None, partial: bool, **given: Any) -> None:
     """Turn the schedules of SOURCE into a file for `plan` and `apply`; no server is asked.
 
-    FILE is what the source keeps or exports; - is standard input. What became of each entry is told on standard
-    error: carried (=), carried with another meaning (~), or refused (!), with the reason. Exit code 1 if something was
-    refused.
+    SOURCE is crontab, kubernetes, celery, apscheduler, qstash or eventbridge. FILE is what it keeps or exports; - is
+    standard input. What became of each entry is told on standard error: carried (=), carried with another meaning
+    (~), or refused (!), with the reason. Exit code 1 if something was refused.
 
     \b
     Examples:
