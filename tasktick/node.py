@@ -186,6 +186,7 @@ class Node:
             self.hands.ids,
             lambda: self.ownership.partitions,
             self._is_time_settled,
+            self.ready.held_by,
         )
 
     def _alone(self, name: str) -> Writer:

@@ -17,7 +17,7 @@ from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Recorder
 from tasktick.model.state import TERMINAL, Event, State, after
 from tasktick.model.task import Claimed, Due
-from tasktick.store import schedules, waiting
+from tasktick.store import lateness, schedule_events, schedules, waiting
 from tasktick.store.counts import Deltas
 from tasktick.store.protocol import Batch, Lane, Transaction
 from tasktick.store.rows import EndFault
@@ -65,6 +65,7 @@ async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[
         for one in claimed:
             deltas.moved(one.tenant, one.claimed_from, State.RUNNING, one.id, one.picked_at, one.attempt)
         await deltas.write(tx)
+        await lateness.tell_claimed(tx, claimed)
     return claimed
 
 
@@ -154,9 +155,10 @@ async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: 
     dead = [one for one, state in fires if state is State.DEAD]
     if dead:
         await schedules.count_failed(tx, Counter(str(one.claimed.schedule_id) for one in dead))
+        await deltas.write(tx)  # what follows from them is told behind them
+        await schedule_events.tell_dead(tx, dead)
     gone = [one for one in dead if one.attempt is not None and one.attempt.status == HTTPStatus.GONE]
     if gone:
-        await deltas.write(tx)  # what the pause does to them is told behind it
         by = Recorder(last.now, gone[0].attempt.node if gone[0].attempt else "", last.claimed.epoch, "")
         # First: who is in line does not go to a receiver that is gone.
         await schedules.pause_gone(tx, sorted({str(one.claimed.schedule_id) for one in gone}), by)

@@ -11,7 +11,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, wire
 from tasktick.model.schedule import NewFire
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import names, tenants, waiting
+from tasktick.store import names, schedule_events, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
@@ -41,6 +41,7 @@ INSERTED = (
     "template_id",
     "decide_by",
     "after_id",
+    "late_at",
 )
 
 
@@ -238,6 +239,9 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
     if ended:
         await waiting.let_go(tx, [one.id for one in ended], ended[0].updated_at, deltas)
     await deltas.write(tx)
+    expired = [one for one in ended if one.state is State.EXPIRED and one.template_id is not None]
+    if expired:
+        await schedule_events.tell_expired(tx, expired)
     return [one.after.id for one in ordered]
 
 
