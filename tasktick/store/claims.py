@@ -17,7 +17,7 @@ from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Recorder
 from tasktick.model.state import TERMINAL, Event, State, after
 from tasktick.model.task import Claimed, Due
-from tasktick.store import lateness, schedule_events, schedules, waiting
+from tasktick.store import lateness, schedule_faults, schedules, waiting
 from tasktick.store.counts import Deltas
 from tasktick.store.protocol import Batch, Lane, Transaction
 from tasktick.store.rows import EndFault
@@ -156,7 +156,7 @@ async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: 
     if dead:
         await schedules.count_failed(tx, Counter(str(one.claimed.schedule_id) for one in dead))
         await deltas.write(tx)  # what follows from them is told behind them
-        await schedule_events.tell_dead(tx, dead)
+        await schedule_faults.tell_dead(tx, dead)
     gone = [one for one in dead if one.attempt is not None and one.attempt.status == HTTPStatus.GONE]
     if gone:
         by = Recorder(last.now, gone[0].attempt.node if gone[0].attempt else "", last.claimed.epoch, "")

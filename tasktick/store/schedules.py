@@ -14,7 +14,7 @@ from tasktick.model.calendar import Content
 from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.schedule import LedgerRow, NewFire, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
-from tasktick.store import calendars, names, schedule_events, tasks, tenants
+from tasktick.store import calendars, names, schedule_faults, tasks, tenants
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -170,7 +170,7 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
     if amended:
         await tx.run("ledger_amend", rows=amended)
     await tx.run("schedule_stand", rows=[_standing_row(plan.after) for plan in plans])
-    await schedule_events.tell_plans(tx, plans)
+    await schedule_faults.tell_plans(tx, plans)
 
 
 def _standing_row(schedule: Schedule) -> list[Any]:

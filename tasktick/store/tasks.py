@@ -11,7 +11,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, wire
 from tasktick.model.schedule import NewFire
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import names, schedule_events, tenants, waiting
+from tasktick.store import names, schedule_faults, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
@@ -241,7 +241,7 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
     await deltas.write(tx)
     expired = [one for one in ended if one.state is State.EXPIRED and one.template_id is not None]
     if expired:
-        await schedule_events.tell_expired(tx, expired)
+        await schedule_faults.tell_expired(tx, expired)
     return [one.after.id for one in ordered]
 
 

@@ -1,13 +1,12 @@
-"""What is told of schedules: missed, late, failing, paused; once, in the transaction of the fact."""
+"""What is told of schedules: missed, late, failing; once, in the transaction of the fact."""
 
 from typing import Any
 
 from tasktick.model.change import patch
 from tasktick.model.change import pause as pause_task
 from tasktick.model.ids import wire
-from tasktick.model.schedule import CatchUp, pause
+from tasktick.model.schedule import CatchUp
 from tasktick.model.state import State
-from tasktick.scheduler import plan as plans
 from tasktick.store import lateness
 from tests.store import told
 from tests.store.calendar import MINUTE_MS, Calendar
@@ -130,16 +129,4 @@ async def test_a_fire_that_gives_up_or_expires_is_told(world: World) -> None:
     name = await calendar.create()
     assert await calendar.fire(name, 400) is State.DEAD
     [(kind, data)] = await told_of(world)
-    assert (kind, data["reason"], data["status"], data["attempts"]) == ("schedule.failing", "not_retryable", 400, 1)
-
-
-async def test_a_pause_and_its_end_are_told(world: World) -> None:
-    calendar = Calendar(world)
-    name = await calendar.create()
-    by = calendar.moment().by
-    await calendar.move(name, lambda seen: pause(seen.schedule, seen.tasks, by, None, "moving house"))
-    await calendar.move(name, lambda seen: plans.resume(seen.schedule, seen.tasks, calendar.moment()))
-    assert [(kind, data.get("note")) for kind, data in await told_of(world)] == [
-        ("schedule.paused", "moving house"),
-        ("schedule.resumed", None),
-    ]
+    assert (kind, data["reason"], data["status"], data["attempts"]) == ("schedule.failing", "rejected", 400, 1)

@@ -1,6 +1,6 @@
-"""What is told of schedules, in the transaction of the fact: times that were missed, fires that gave up, pauses.
+"""What is told of schedules, in the transaction of the fact: times that were missed, fires that gave up.
 
-That a fire is late is told in `lateness`.
+That a fire is late is told in `lateness`, that a schedule stands still in `schedule_events`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,6 @@ from tasktick.store.events import Told
 from tasktick.store.protocol import Transaction
 
 MISSED, FAILING, RECOVERED = "schedule.missed", "schedule.failing", "schedule.recovered"
-PAUSED, RESUMED = "schedule.paused", "schedule.resumed"
 
 
 async def tell_plans(tx: Transaction, plans: Iterable[Plan]) -> None:
@@ -36,19 +35,6 @@ async def tell_plans(tx: Transaction, plans: Iterable[Plan]) -> None:
                     reason=row.reason,
                     task=None if row.task_id is None else wire("tsk", row.task_id),
                 )
-        if plan.before.paused != plan.after.paused:
-            latest = max(latest, plan.after.updated_at)
-            if plan.after.paused:
-                told.add(
-                    tenant,
-                    PAUSED,
-                    name,
-                    plan.after.updated_at,
-                    paused_until_at=plan.after.paused_until,
-                    note=plan.after.note,
-                )
-            else:
-                told.add(tenant, RESUMED, name, plan.after.updated_at)
     await told.write(tx, latest)
 
 
