@@ -31,6 +31,7 @@ from tasktick.model.task import Due, TaskState
 from tasktick.ready.limits import Limits
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.book import Moment
+from tasktick.scheduler.check_watch import CheckWatch
 from tasktick.scheduler.horizon import Horizon
 from tasktick.scheduler.intake import Intake
 from tasktick.scheduler.loader import Loader
@@ -167,6 +168,7 @@ class Node:
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
         self.sweeper = Sweeper(clock, database, self.intake, metrics, self._rescue(), config.scheduler.sweep_every_ms)
+        self.check_watch = CheckWatch(clock, database, metrics, lambda: self.ownership.partitions)
         self.retention = Retention(clock, self._alone(RETENTION), database.tidy, config.store)
         self.materialiser = Materialiser(
             clock,
@@ -265,6 +267,7 @@ class Node:
         services.run_loop(self.ticker)
         services.run_loop(self.materialiser)
         services.run_loop(self.sweeper)
+        services.run_loop(self.check_watch)
         services.run_loop(self.retention)
         log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from tasktick.api.answers import Answered, Cursor, RetryShown, Seconds, StateWord, TargetShown, TaskId, Time
-from tasktick.model.schedule import CatchUpMode, Gap, Outcome, Overlap, Repeat
+from tasktick.model.schedule import CatchUpMode, Gap, Outcome, Overlap, PauseReason, Repeat
 
 ScheduleId = Annotated[str, Meta(extra_json_schema={"pattern": "^sch_[0-9a-f]{32}$"})]
 
@@ -110,8 +110,14 @@ class Schedule(Answered):
     max_fires: int | None
     jitter: Seconds
     overlap: Overlap
+    overlap_key: Annotated[str | None, Meta(description="Schedules that share it are one for overlap.")]
     catch_up: CatchUpShown
-    pause_on_failures: None
+    pause_on_failures: Annotated[
+        int | None, Meta(description="After so many fires in a row that gave up, it pauses itself.")
+    ]
+    consecutive_failures: Annotated[
+        int, Meta(description="Fires that gave up since one succeeded, or since it was resumed.")
+    ]
     calendars: list[str | UseShown]
     skips: Annotated[list[Time], Meta(description="Times to come that are left out by request.")]
     task: ScheduleTask
@@ -119,6 +125,10 @@ class Schedule(Answered):
     tags: dict[str, str]
     paused: bool
     paused_until: Time | None
+    pause_reason: Annotated[
+        PauseReason | None,
+        Meta(description="By whom it was paused: somebody, its failures, or a receiver that answered 410 Gone."),
+    ]
     note: str | None
     next_fire_at: Annotated[Time | None, Meta(description="Its next nominal time.")]
     last_fire_at: Annotated[Time | None, Meta(description="The nominal time of its last run.")]

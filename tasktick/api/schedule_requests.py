@@ -1,6 +1,6 @@
 """From a request to what a schedule is: when it fires, and what each fire is. Nothing is written here."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import UNSET
@@ -33,7 +33,7 @@ from tasktick.api.times import (
 )
 from tasktick.errors import Refused
 from tasktick.model.calendar import CalendarUse
-from tasktick.model.schedule import CATCH_UP_MAX, CatchUp, FireTemplate, Member, Overlap, Rule, Schedule
+from tasktick.model.schedule import CATCH_UP_MAX, FAILURES_MAX, CatchUp, FireTemplate, Member, Overlap, Rule, Schedule
 from tasktick.model.task import DEFAULT_PRIORITY, DEFAULT_QUEUE, DEFAULT_SLA_MS, Payload
 from tasktick.timetable.fires import cursor_at
 from tasktick.timetable.interval import EVERY_MIN_MS
@@ -41,11 +41,11 @@ from tasktick.timetable.local import instant_of
 from tasktick.timetable.rule import check
 
 NOTE_CHARS_MAX = 1_000
+OVERLAP_KEY_CHARS_MAX = 128
 FIRES_MAX = 1_000_000_000
 # Fires may lie in the year 9998, and what expires must do so before calendars end.
 EXPIRES_MAX_MS = 366 * 86_400_000
-OVERLAPS: dict[str, Overlap] = {"skip": "skip", "allow": "allow", "buffer_one": "buffer_one"}
-OVERLAPS_TO_COME = frozenset({"buffer_all", "cancel_other"})
+OVERLAPS: dict[str, Overlap] = {one: one for one in get_args(Overlap)}
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -58,7 +58,9 @@ class Definition(msgspec.Struct, frozen=True):
     calendars: tuple[CalendarUse, ...]
     jitter_ms: int
     overlap: Overlap
+    overlap_key: str | None
     catch_up: CatchUp
+    pause_on_failures: int | None
     name: str | None
     note: str | None
     tags: dict[str, str]
@@ -115,7 +117,9 @@ def definition_of(faults: Faults, asked: Timing) -> Definition:
         calendars=uses_of(faults, asked.calendars),
         jitter_ms=checks.duration(faults, "/jitter", asked.jitter, 0, JITTER_MAX_MS),
         overlap=_overlap(faults, asked.overlap),
+        overlap_key=_overlap_key(faults, asked.overlap_key),
         catch_up=_catch_up(faults, asked.catch_up or CatchUpRequest()),
+        pause_on_failures=_failures(faults, asked.pause_on_failures),
         name=checks.text(faults, "/name", asked.name),
         note=checks.text(faults, "/note", asked.note, NOTE_CHARS_MAX),
         tags=checks.tags(faults, "/tags", asked.tags),
@@ -185,11 +189,19 @@ def _instant(faults: Faults, pointer: str, value: Instant | None, timezone: str)
 
 
 def _overlap(faults: Faults, asked: str | None) -> Overlap:
-    if asked in OVERLAPS_TO_COME:
-        faults.add("/overlap", f"This version does not have `{asked}` yet; it has {', '.join(OVERLAPS)}.")
-    elif asked is not None and asked not in OVERLAPS:
+    if asked is not None and asked not in OVERLAPS:
         faults.add("/overlap", f"This is one of {', '.join(OVERLAPS)}.")
     return OVERLAPS.get(asked or "", "skip")
+
+
+def _overlap_key(faults: Faults, asked: str | None) -> str | None:
+    if asked == "":
+        faults.add("/overlap_key", "This is empty: leave it out, or give a name of 1 to 128 characters.")
+    return checks.text(faults, "/overlap_key", asked, OVERLAP_KEY_CHARS_MAX)
+
+
+def _failures(faults: Faults, asked: int | None) -> int | None:
+    return None if asked is None else checks.number(faults, "/pause_on_failures", asked, 1, 1, FAILURES_MAX)
 
 
 def _catch_up(faults: Faults, asked: CatchUpRequest) -> CatchUp:
@@ -238,6 +250,7 @@ def new_schedule(asked: Asked, schedule_id: str, tenant: str, now: int) -> Sched
         cursor_local_ms=cursor.local_ms,
         key=asked.key,
         paused=bool(asked.paused),
+        pause_reason="requested" if asked.paused else None,
         **fields_of(asked.definition),
     )
 
@@ -280,6 +293,8 @@ def _as_asked(schedule: Schedule) -> Timing:
         calendars=uses_as_asked(schedule.calendars),
         jitter=seconds(schedule.jitter_ms),
         overlap=schedule.overlap,
+        overlap_key=schedule.overlap_key,
+        pause_on_failures=schedule.pause_on_failures,
         catch_up=CatchUpRequest(late.mode, seconds_or_none(late.window_ms), late.max),
         name=schedule.name,
         tags=schedule.tags,

@@ -1,6 +1,6 @@
 """The models of requests about schedules; how they are meant is told in `schemas`."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -18,7 +18,8 @@ from tasktick.api.schemas import (
     TargetOverrides,
     TargetRequest,
 )
-from tasktick.model.schedule import CATCH_UP_MAX
+from tasktick.model import schedule as model
+from tasktick.model.schedule import CATCH_UP_MAX, FAILURES_MAX
 from tasktick.timetable.rule import MEMBERS_MAX
 
 LocalInstant = Annotated[
@@ -39,8 +40,22 @@ Rrule = Annotated[
 ]
 Zone = Annotated[str, Meta(examples=["Europe/Berlin"])]
 Fires = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000_000_000})]
-# Checked by hand: what a later version brings is told apart from what there will never be.
-Overlap = Annotated[str, Meta(extra_json_schema={"enum": ["skip", "allow", "buffer_one"]})]
+Overlap = Annotated[str, Meta(extra_json_schema={"enum": [*get_args(model.Overlap)]})]
+OverlapKey = Annotated[
+    str,
+    Meta(
+        description="Schedules that share it are one for overlap.",
+        examples=["warehouse"],
+        extra_json_schema={"minLength": 1, "maxLength": 128},
+    ),
+]
+Failures = Annotated[
+    int,
+    Meta(
+        description="After so many fires in a row that gave up, it pauses itself.",
+        extra_json_schema={"minimum": 1, "maximum": FAILURES_MAX},
+    ),
+]
 Note = Annotated[str, Meta(extra_json_schema={"maxLength": 1_000})]
 
 
@@ -139,8 +154,8 @@ class Timing(Request, kw_only=True):
     paused: bool | None = None
     note: Note | None = None
     calendars: Uses | None = None
-    pause_on_failures: None = None
-    overlap_key: None = None
+    pause_on_failures: Failures | None = None
+    overlap_key: OverlapKey | None = None
     workflow: None = None
 
 
@@ -180,8 +195,8 @@ class SchedulePatch(Request):
     note: Note | UnsetType | None = UNSET
     task: ScheduleTaskRequest | UnsetType = UNSET
     calendars: Uses | UnsetType | None = UNSET
-    pause_on_failures: None = None
-    overlap_key: None = None
+    pause_on_failures: Failures | UnsetType | None = UNSET
+    overlap_key: OverlapKey | UnsetType | None = UNSET
     workflow: None = None
 
 

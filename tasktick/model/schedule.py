@@ -17,11 +17,13 @@ from tasktick.model.task import TaskDetail, TaskState
 
 Gap = Literal["run_after", "skip"]
 Repeat = Literal["first", "second", "both"]
-Overlap = Literal["skip", "allow", "buffer_one"]
+Overlap = Literal["skip", "allow", "buffer_one", "buffer_all", "cancel_other"]
+PauseReason = Literal["requested", "failures", "gone"]
 CatchUpMode = Literal["none", "latest", "earliest", "all"]
 Outcome = Literal["run", "skipped", "missed"]
 
 CATCH_UP_MAX = 100
+FAILURES_MAX = 1_000
 # In these states a fire is on its way: the next one meets it.
 BUSY = frozenset({State.BLOCKED, State.RUNNING, State.RETRYING, State.AWAITING})
 
@@ -97,11 +99,16 @@ class Schedule(msgspec.Struct, frozen=True):
     end_at: int | None = None
     max_fires: int | None = None
     jitter_ms: int = 0
+    overlap_key: str | None = None
+    """Schedules of a tenant that share it are one for overlap."""
+    pause_on_failures: int | None = None
+    """After so many fires in a row that gave up, it pauses itself."""
     calendars: tuple[CalendarUse, ...] = ()
     skips: tuple[int, ...] = ()
     """Nominal times to come that somebody has asked to leave out, in order."""
     paused: bool = False
     paused_until: int | None = None
+    pause_reason: PauseReason | None = None
     next_id: str | None = None
     next_at: int | None = None
     next_local_ms: int | None = None
@@ -117,6 +124,8 @@ class Schedule(msgspec.Struct, frozen=True):
     skipped: int = 0
     missed: int = 0
     failed: int = 0
+    consecutive_failures: int = 0
+    """Fires of the ledger that gave up since one succeeded, or since it was resumed, in the order of their ends."""
 
     @property
     def task_ids(self) -> list[str]:
@@ -257,14 +266,20 @@ def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder
 
 
 def pause(
-    schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder, until: int | None, note: str | None
+    schedule: Schedule,
+    tasks: Mapping[str, TaskState],
+    by: Recorder,
+    until: int | None,
+    note: str | None,
+    reason: PauseReason = "requested",
 ) -> Plan:
-    """Nothing of it starts any more until it is resumed, or until then."""
+    """Nothing of it starts any more until it is resumed, or until then; a second pause takes the place of the first."""
     plan = stand_still(schedule, tasks, by, "paused")
     after = msgspec.structs.replace(
         plan.after,
         paused=True,
         paused_until=until,
+        pause_reason=reason,
         look_at=until,
         note=schedule.note if note is None else note,
         version=schedule.version + 1,

@@ -108,7 +108,13 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, u
             book.enter(late, "skipped", "paused")
     plan = book.plan()
     after = msgspec.structs.replace(
-        plan.after, paused=False, paused_until=None, version=schedule.version + 1, updated_at=now
+        plan.after,
+        paused=False,
+        paused_until=None,
+        pause_reason=None,
+        consecutive_failures=0,
+        version=schedule.version + 1,
+        updated_at=now,
     )
     return _with_ahead(msgspec.structs.replace(plan, after=after), moment)
 

@@ -17,8 +17,9 @@ from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Recorder
 from tasktick.model.state import TERMINAL, Event, State, after
 from tasktick.model.task import Claimed, Due
-from tasktick.store import lateness, schedule_faults, schedules, waiting
+from tasktick.store import failures, lateness, schedule_faults, schedules, waiting
 from tasktick.store.counts import Deltas
+from tasktick.store.failures import FireEnd
 from tasktick.store.protocol import Batch, Lane, Transaction
 from tasktick.store.rows import EndFault
 
@@ -153,16 +154,31 @@ async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: 
     """What the end of a fire means for its schedule: the next in line goes, failures count, 410 stops it."""
     last = fires[0][0]
     dead = [one for one, state in fires if state is State.DEAD]
+    fires_of = sorted({str(one.claimed.schedule_id) for one, _ in fires})
     if dead:
         await schedules.count_failed(tx, Counter(str(one.claimed.schedule_id) for one in dead))
+    failing = await failures.failing(tx, fires_of)
+    enough = await failures.count(tx, [_fire_end(one, state) for one, state in fires])
+    if dead or failing:
         await deltas.write(tx)  # what follows from them is told behind them
-        await schedule_faults.tell_dead(tx, dead)
-    gone = [one for one in dead if one.attempt is not None and one.attempt.status == HTTPStatus.GONE]
-    if gone:
-        by = Recorder(last.now, gone[0].attempt.node if gone[0].attempt else "", last.claimed.epoch, "")
+        still = await failures.failing(tx, fires_of)
+        await schedule_faults.tell_dead(tx, dead, still)
+        await schedule_faults.tell_recovered(tx, fires, failing.keys() - still.keys())
+    gone = sorted({str(one.claimed.schedule_id) for one in dead if _is_gone(one)})
+    if gone or enough:
+        by = Recorder(last.now, next((one.attempt.node for one in dead if one.attempt), ""), last.claimed.epoch, "")
         # First: who is in line does not go to a receiver that is gone.
-        await schedules.pause_gone(tx, sorted({str(one.claimed.schedule_id) for one in gone}), by)
+        await schedules.pause_gone(tx, gone, by)
+        await failures.pause(tx, enough, by)
     return await waiting.let_go(tx, [one.claimed.id for one, _ in fires], last.now, deltas)
+
+
+def _fire_end(one: End, state: State) -> FireEnd:
+    return FireEnd(str(one.claimed.schedule_id), one.claimed.id, one.claimed.run_at, state)
+
+
+def _is_gone(one: End) -> bool:
+    return one.attempt is not None and one.attempt.status == HTTPStatus.GONE
 
 
 def _end_row(one: End, state: State) -> tuple[Any, ...]:

@@ -3,16 +3,19 @@
 That a fire is late is told in `lateness`, that a schedule stands still in `schedule_events`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tasktick.model.attempt import End
 from tasktick.model.ids import wire
 from tasktick.model.schedule import Plan
+from tasktick.model.state import State
 from tasktick.model.task import TaskState
 from tasktick.store.events import Told
+from tasktick.store.lateness import LATE
 from tasktick.store.protocol import Transaction
 
 MISSED, FAILING, RECOVERED = "schedule.missed", "schedule.failing", "schedule.recovered"
+TYPES = (MISSED, LATE, FAILING, RECOVERED)
 
 
 async def tell_plans(tx: Transaction, plans: Iterable[Plan]) -> None:
@@ -38,9 +41,9 @@ async def tell_plans(tx: Transaction, plans: Iterable[Plan]) -> None:
     await told.write(tx, latest)
 
 
-async def tell_dead(tx: Transaction, dead: Sequence[End]) -> None:
-    """Fires of schedules that have given up."""
-    told = Told(dead[0].now)
+async def tell_dead(tx: Transaction, dead: Sequence[End], failures: Mapping[str, int]) -> None:
+    """Fires of schedules that have given up, and how many of each have in a row by now."""
+    told = Told(max((one.now for one in dead), default=0))
     for one in dead:
         attempt = one.attempt
         told.add(
@@ -50,12 +53,30 @@ async def tell_dead(tx: Transaction, dead: Sequence[End]) -> None:
             one.now,
             task=wire("tsk", one.claimed.id),
             nominal_at=one.claimed.run_at,
+            consecutive_failures=failures.get(str(one.claimed.schedule_id), 0),
             attempts=one.attempt_number,
             reason=one.reason or "attempts_exhausted",
             error_class=None if attempt is None else attempt.error_class,
             error_code=None if attempt is None else attempt.error_code,
             status=None if attempt is None else attempt.status,
         )
+    await told.write(tx)
+
+
+async def tell_recovered(tx: Transaction, ends: Sequence[tuple[End, State]], recovered: Collection[str]) -> None:
+    """Schedules that were failing, and of which a fire has succeeded."""
+    if not recovered:
+        return
+    told = Told(ends[0][0].now)
+    left = set(recovered)
+    for one, state in ends:
+        name = str(one.claimed.schedule_id)
+        if state is State.SUCCEEDED and name in left:
+            left.discard(name)
+            task = wire("tsk", one.claimed.id)
+            told.add(
+                one.claimed.tenant, RECOVERED, wire("sch", name), one.now, task=task, nominal_at=one.claimed.run_at
+            )
     await told.write(tx)
 
 
@@ -70,6 +91,7 @@ async def tell_expired(tx: Transaction, expired: Sequence[TaskState]) -> None:
             one.updated_at,
             task=wire("tsk", one.id),
             nominal_at=one.run_at,
+            consecutive_failures=None,
             attempts=one.attempt,
             reason="expired",
             error_class="platform",

@@ -12,9 +12,9 @@ import msgspec
 from tasktick.errors import Refused, not_found
 from tasktick.model.calendar import Content
 from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
-from tasktick.model.schedule import LedgerRow, NewFire, Plan, Recorder, Schedule, pause
+from tasktick.model.schedule import LedgerRow, NewFire, PauseReason, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
-from tasktick.store import calendars, names, schedule_faults, tasks, tenants
+from tasktick.store import calendars, names, schedule_events, schedule_faults, tasks, tenants
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -44,6 +44,7 @@ STANDING = (
     "skipped",
     "missed",
     "skips",
+    "pause_reason",
 )
 OUTDATED_MAX = 500
 JSON_COLUMNS = ("tags", "rule", "catch_up", "template", "calendars")
@@ -169,14 +170,16 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
     amended = [columns(row) for plan in plans for row in plan.amended]
     if amended:
         await tx.run("ledger_amend", rows=amended)
-    await tx.run("schedule_stand", rows=[_standing_row(plan.after) for plan in plans])
+    await tx.run("schedule_stand", rows=[_standing_row(plan) for plan in plans])
+    await schedule_events.tell(tx, plans)
     await schedule_faults.tell_plans(tx, plans)
 
 
-def _standing_row(schedule: Schedule) -> list[Any]:
-    row = [getattr(schedule, name) for name in STANDING]
-    row[-1] = msgspec.json.encode(schedule.skips).decode()
-    return row
+def _standing_row(plan: Plan) -> list[Any]:
+    row = [getattr(plan.after, name) for name in STANDING]
+    row[STANDING.index("skips")] = msgspec.json.encode(plan.after.skips).decode()
+    # Ends of fires count them up without a look at plans, so a plan only says whether to begin anew.
+    return [*row, plan.after.consecutive_failures < plan.before.consecutive_failures]
 
 
 def _definition_row(schedule: Schedule) -> dict[str, Any]:
@@ -331,10 +334,16 @@ async def count_failed(tx: Transaction, failed: Mapping[str, int]) -> None:
 
 async def pause_gone(tx: Transaction, ids: Sequence[str], by: Recorder) -> None:
     """A receiver has said that it is gone for good: its schedules stop."""
+    await pause_each(tx, ids, by, "gone", lambda _: "Paused: the receiver answered 410 Gone.")
+
+
+async def pause_each(
+    tx: Transaction, ids: Sequence[str], by: Recorder, reason: PauseReason, note: Callable[[Schedule], str]
+) -> None:
+    """Pause those of these schedules that are not paused yet, from within, for a reason of ours."""
     for found in await seen(tx, await tx.rows("schedules_read", Schedule, ids=sorted(ids), tenant=None)):
         if not found.schedule.paused:
-            note = "Paused: the receiver answered 410 Gone."
-            await _write(tx, [pause(found.schedule, found.tasks, by, None, note)])
+            await _write(tx, [pause(found.schedule, found.tasks, by, None, note(found.schedule), reason)])
 
 
 async def purge(tx: Transaction, before: int, limit: int) -> int:

@@ -15,23 +15,25 @@
     'next_at', s.next_at, 'next_local_ms', s.next_local_ms, 'next_due_at', s.next_due_at,
     'next_collapsed', s.next_collapsed, 'tzdata', s.tzdata, 'look_at', s.look_at, 'last_id', hex_of(s.last_id),
     'buffered_id', hex_of(s.buffered_id), 'holder_id', hex_of(s.holder_id), 'last_fire_at', s.last_fire_at,
-    'fired', s.fired, 'skipped', s.skipped, 'missed', s.missed, 'failed', s.failed
+    'fired', s.fired, 'skipped', s.skipped, 'missed', s.missed, 'failed', s.failed,
+    'overlap_key', s.overlap_key, 'pause_on_failures', s.pause_on_failures,
+    'consecutive_failures', s.consecutive_failures, 'pause_reason', s.pause_reason
 
 -- name: schedule_insert
 INSERT INTO schedules (
     partition_id, id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at,
     max_fires, jitter_ms, calendars, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
-    cursor_local_ms
+    cursor_local_ms, overlap_key, pause_on_failures, pause_reason
 )
 SELECT
     partition_of(id), id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at,
     max_fires, jitter_ms, calendars, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
-    cursor_local_ms
+    cursor_local_ms, overlap_key, pause_on_failures, pause_reason
 FROM json_to_recordset(:rows::text::json) AS given (
     id uuid, tenant text, version integer, created_at bigint, updated_at bigint, key text, name text, note text,
     tags text, rule text, start_at bigint, end_at bigint, max_fires bigint, jitter_ms bigint, calendars text,
     overlap text, catch_up text, template text, payload_version integer, paused boolean, paused_until bigint, cursor_at bigint,
-    cursor_local_ms bigint
+    cursor_local_ms bigint, overlap_key text, pause_on_failures bigint, pause_reason text
 );
 
 -- What a client says about it; where it stands is written with every plan.
@@ -40,14 +42,16 @@ UPDATE schedules SET
     key = given.key, name = given.name, note = given.note, tags = given.tags, rule = given.rule,
     start_at = given.start_at, end_at = given.end_at, max_fires = given.max_fires, jitter_ms = given.jitter_ms,
     calendars = given.calendars, overlap = given.overlap, catch_up = given.catch_up, template = given.template,
-    payload_version = given.payload_version
+    payload_version = given.payload_version, overlap_key = given.overlap_key,
+    pause_on_failures = given.pause_on_failures
 FROM json_to_recordset(:rows::text::json) AS given (
     id uuid, key text, name text, note text, tags text, rule text, start_at bigint, end_at bigint,
-    max_fires bigint, jitter_ms bigint, calendars text, overlap text, catch_up text, template text, payload_version integer
+    max_fires bigint, jitter_ms bigint, calendars text, overlap text, catch_up text, template text, payload_version integer,
+    overlap_key text, pause_on_failures bigint
 )
 WHERE schedules.partition_id = partition_of(given.id) AND schedules.id = given.id;
 
--- Rows: in the order of store/schedules.py, STANDING.
+-- Rows: in the order of store/schedules.py, STANDING; and whether failures are counted anew.
 -- name: schedule_stand
 UPDATE schedules SET
     version = (row->>1)::integer, updated_at = (row->>2)::bigint, note = row->>3, paused = (row->>4)::boolean,
@@ -56,7 +60,8 @@ UPDATE schedules SET
     next_due_at = (row->>11)::bigint, next_collapsed = (row->>12)::integer, tzdata = row->>13,
     look_at = (row->>14)::bigint, last_id = (row->>15)::uuid, buffered_id = (row->>16)::uuid,
     holder_id = (row->>17)::uuid, last_fire_at = (row->>18)::bigint, fired = (row->>19)::bigint,
-    skipped = (row->>20)::bigint, missed = (row->>21)::bigint, skips = row->>22
+    skipped = (row->>20)::bigint, missed = (row->>21)::bigint, skips = row->>22, pause_reason = row->>23,
+    consecutive_failures = CASE WHEN (row->>24)::boolean THEN 0 ELSE consecutive_failures END
 FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
 

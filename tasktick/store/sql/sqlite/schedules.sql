@@ -11,7 +11,9 @@
     'next_local_ms', s.next_local_ms, 'next_due_at', s.next_due_at, 'next_collapsed', s.next_collapsed,
     'tzdata', s.tzdata, 'look_at', s.look_at, 'last_id', s.last_id, 'buffered_id', s.buffered_id,
     'holder_id', s.holder_id, 'last_fire_at', s.last_fire_at, 'fired', s.fired, 'skipped', s.skipped,
-    'missed', s.missed, 'failed', s.failed
+    'missed', s.missed, 'failed', s.failed,
+    'overlap_key', s.overlap_key, 'pause_on_failures', s.pause_on_failures,
+    'consecutive_failures', s.consecutive_failures, 'pause_reason', s.pause_reason
 
 -- fragment: owned
         AND (:partitions IS NULL OR substr(id, -2) IN (SELECT value FROM json_each(:partitions)))
@@ -20,14 +22,14 @@
 INSERT INTO schedules (
     id, tenant, version, created_at, updated_at, key, name, note, tags, rule, start_at, end_at, max_fires,
     jitter_ms, calendars, overlap, catch_up, template, payload_version, paused, paused_until, cursor_at,
-    cursor_local_ms
+    cursor_local_ms, overlap_key, pause_on_failures, pause_reason
 )
 SELECT
     value->>'id', value->>'tenant', value->>'version', value->>'created_at', value->>'updated_at', value->>'key',
     value->>'name', value->>'note', value->>'tags', value->>'rule', value->>'start_at', value->>'end_at',
     value->>'max_fires', value->>'jitter_ms', value->>'calendars', value->>'overlap', value->>'catch_up', value->>'template',
     value->>'payload_version', value->>'paused', value->>'paused_until', value->>'cursor_at',
-    value->>'cursor_local_ms'
+    value->>'cursor_local_ms', value->>'overlap_key', value->>'pause_on_failures', value->>'pause_reason'
 FROM jsonb_each(:rows) WHERE true;
 
 -- What a client says about it; where it stands is written with every plan.
@@ -38,11 +40,12 @@ UPDATE schedules SET
     max_fires = row.value->>'max_fires', jitter_ms = row.value->>'jitter_ms',
     calendars = row.value->>'calendars', overlap = row.value->>'overlap',
     catch_up = row.value->>'catch_up', template = row.value->>'template',
-    payload_version = row.value->>'payload_version'
+    payload_version = row.value->>'payload_version', overlap_key = row.value->>'overlap_key',
+    pause_on_failures = row.value->>'pause_on_failures'
 FROM jsonb_each(:rows) AS row
 WHERE schedules.id = row.value->>'id';
 
--- Rows: in the order of store/schedules.py, STANDING.
+-- Rows: in the order of store/schedules.py, STANDING; and whether failures are counted anew.
 -- name: schedule_stand
 UPDATE schedules SET
     version = row.value->>1, updated_at = row.value->>2, note = row.value->>3, paused = row.value->>4,
@@ -51,7 +54,8 @@ UPDATE schedules SET
     next_due_at = row.value->>11, next_collapsed = row.value->>12, tzdata = row.value->>13,
     look_at = row.value->>14, last_id = row.value->>15, buffered_id = row.value->>16, holder_id = row.value->>17,
     last_fire_at = row.value->>18, fired = row.value->>19, skipped = row.value->>20, missed = row.value->>21,
-    skips = row.value->>22
+    skips = row.value->>22, pause_reason = row.value->>23,
+    consecutive_failures = iif(row.value->>24, 0, consecutive_failures)
 FROM jsonb_each(:rows) AS row
 WHERE schedules.id = row.value->>0;
 

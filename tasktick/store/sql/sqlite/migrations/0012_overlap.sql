@@ -1,0 +1,22 @@
+-- min_reader: 12
+-- Lines: fires that may not be under way together, of one schedule or of all that share an overlap key. An older
+-- program would let them run beside each other, so it does not read such a store.
+
+ALTER TABLE schedules ADD COLUMN overlap_key TEXT;
+-- After so many fires in a row that have given up it pauses itself; how many there are now; why it is paused.
+ALTER TABLE schedules ADD COLUMN pause_on_failures INTEGER;
+ALTER TABLE schedules ADD COLUMN consecutive_failures INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE schedules ADD COLUMN pause_reason TEXT;
+
+-- Who is under way in a line, and who waits there for its turn. A row goes in the transaction in which its fire ends.
+CREATE TABLE line_fires (
+    task_id TEXT NOT NULL,
+    line TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    schedule_id TEXT NOT NULL,
+    due_at INTEGER NOT NULL,
+    waits INTEGER NOT NULL,
+    PRIMARY KEY (task_id, line)
+) WITHOUT ROWID;
+CREATE INDEX line_fires_in_order ON line_fires (tenant, line, due_at, task_id);
+CREATE INDEX line_fires_by_schedule ON line_fires (schedule_id);
