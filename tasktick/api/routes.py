@@ -7,6 +7,7 @@ from tasktick.api import (
     bulk_dead_letters,
     bulk_tasks,
     calendar_routes,
+    check_routes,
     dead_letters,
     events,
     filters,
@@ -55,6 +56,7 @@ def table() -> tuple[Route, ...]:
         *_dead_letters(),
         *schedule_routes.table(),
         *calendar_routes.table(),
+        *check_routes.table(),
         *admin_routes.table(),
     )
 

@@ -125,7 +125,7 @@ async def hear(tx: Transaction, arrivals: Sequence[Arrival]) -> list[Counter[str
     return results
 
 
-HEAR = Batch("ping", Lane.CREATE, hear)  # type: ignore[arg-type] # a batch is of anything
+HEAR = Batch("ping", Lane.CREATE, hear)
 
 
 def _kept(check: Check, one: Arrival, duration_ms: int | None) -> Ping:

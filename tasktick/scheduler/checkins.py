@@ -190,9 +190,7 @@ def pinged(check: Check, said: Said, away: Away | None) -> Turn:
     return Turn(_looking(counted, away), tuple(events), duration_ms)
 
 
-def _ended(
-    before: Check, counted: Check, said: Said, now: int, duration_ms: int | None
-) -> tuple[Check, Event | None]:
+def _ended(before: Check, counted: Check, said: Said, now: int, duration_ms: int | None) -> tuple[Check, Event | None]:
     """A run has ended, well or not."""
     expected_at = _after_word(before, now)
     after = msgspec.structs.replace(counted, anchor_at=now, expected_at=expected_at)
@@ -204,8 +202,8 @@ def _ended(
         since = before.status_at if before.status == "down" else None
         return after, _event("check.up", before, after, expected_at=expected_at, down_since_at=since)
     after = _moved(msgspec.structs.replace(after, failures=after.failures + 1), "down", now, "failed")
-    told = {"exit_code": said.exit_code, "run": said.run, "duration": seconds, "failures": after.failures}
-    return after, _event("check.failed", before, after, expected_at=expected_at, **told)
+    told: dict[str, Any] = {"exit_code": said.exit_code, "run": said.run, "duration": seconds}
+    return after, _event("check.failed", before, after, expected_at=expected_at, failures=after.failures, **told)
 
 
 def _with_run(runs: dict[str, int], run: str, now: int) -> dict[str, int]:

@@ -63,7 +63,7 @@ class Told:
         self._at = at
         self._items: dict[str, list[Item]] = {}
 
-    def add(self, tenant: str, kind: str, name: str, at: int | None = None, **data: Any) -> None:
+    def add(self, tenant: str, kind: str, name: str, at: int | None = None, /, **data: Any) -> None:
         """This happened to the thing that clients know by this name."""
         item = Item(name, UNBORN, UNBORN, self._at if at is None else at, None, kind, data)
         self._items.setdefault(tenant, []).append(item)

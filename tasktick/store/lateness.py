@@ -88,5 +88,3 @@ async def tell_claimed(tx: Transaction, claimed: Sequence[Claimed]) -> None:
                 started_at=one.picked_at,
             )
     await told.write(tx)
-
-
