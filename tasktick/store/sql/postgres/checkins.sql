@@ -98,7 +98,7 @@ SELECT json_agg(id) FROM (
 -- name: checks_count
 SELECT json_build_array(count(*)) FROM (
     SELECT 1 FROM checks WHERE tenant = :tenant::text LIMIT :limit::bigint
-) AS some;
+) AS counted;
 
 -- name: checks_due
 SELECT json_agg(id) FROM (
