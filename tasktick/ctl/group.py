@@ -62,6 +62,7 @@ class CtlGroup(LazyGroup):
         "dlq": "tasktick.ctl.dlq:group",
         "schedule": "tasktick.ctl.schedule:group",
         "calendar": "tasktick.ctl.calendar:group",
+        "check": "tasktick.ctl.check:group",
         "stats": "tasktick.ctl.stats:command",
         "events": "tasktick.ctl.events:command",
         "secret": "tasktick.ctl.secret:group",

@@ -86,7 +86,7 @@ def _is_begun(check: Check) -> bool:
     """Whether a run that began in time is under way: then only its length matters."""
     if check.max_runtime_ms is None or check.expected_at is None:
         return False
-    return any(at <= check.expected_at + check.grace_ms for at in check.runs.values())
+    return any(at < check.expected_at + check.grace_ms for at in check.runs.values())
 
 
 def down_at(check: Check, away: Away | None) -> int | None:
