@@ -58,7 +58,7 @@ class Work:
         self._call = call
         self._tx = tx
         self._seen = seen
-        self._moment = heeding(call.ports.deciding(seen.schedule.id), seen.calendars)
+        self._moment = heeding(call.ports.deciding(seen.schedule.id), seen.calendars, seen.line)
 
     @property
     def schedule(self) -> Schedule:
@@ -116,7 +116,8 @@ class Work:
         if missing:
             raise no_such_calendars(missing)
         found = await calendars.contents(self._tx, {(tenant, name) for name in names})
-        self._moment = heeding(self._moment, {name: content for (_, name), content in found.items()})
+        contents = {name: content for (_, name), content in found.items()}
+        self._moment = msgspec.structs.replace(self._moment, calendars=contents)
 
     async def set_skips(self, skips: tuple[int, ...]) -> None:
         """Leave out these times to come, and no others."""
@@ -154,6 +155,7 @@ class Work:
     async def _planned(self, plan: Plan) -> None:
         self.plans.append(plan)
         self._seen = (await schedules.seen(self._tx, [plan.after]))[0]
+        self._moment = msgspec.structs.replace(self._moment, line=self._seen.line)
 
     async def answer(self) -> StoredAnswer:
         """The schedule, as it is answered."""

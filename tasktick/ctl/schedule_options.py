@@ -14,9 +14,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 KINDS = ("cron", "every", "rrule")
 ONLY = "only:"
+_PLAIN = ("name", "note", "overlap", "overlap_key", "pause_on_failures", "jitter", "max_fires")
 # Takes away what was set.
 NONE = "none"
-REMOVABLE = frozenset({"anchor", "start_at", "end_at", "max_fires", "jitter", "name", "note"})
+REMOVABLE = frozenset(
+    {"anchor", "start_at", "end_at", "max_fires", "jitter", "name", "note", "overlap_key", "pause_on_failures"}
+)
 
 
 class Number(click.ParamType[int | str]):
@@ -59,8 +62,16 @@ _LIMITS = (
 _POLICY = (
     click.option(
         "--overlap",
-        type=click.Choice(["skip", "buffer_one", "allow"]),
-        help="When a fire comes while the one before it is at work: leave it out, let one wait, or start it.",
+        type=click.Choice(["skip", "buffer_one", "buffer_all", "cancel_other", "allow"]),
+        help="When a fire comes while the one before it is at work: leave it out, let one or all wait, cancel the one "
+        "before, or start it.",
+    ),
+    click.option("--overlap-key", metavar="KEY", help="Schedules that share it are one for --overlap."),
+    click.option(
+        "--pause-on-failures",
+        type=Number(),
+        metavar="N",
+        help="It pauses itself after so many fires in a row that gave up.",
     ),
     click.option(
         "--catch-up",
@@ -131,7 +142,7 @@ def document(url: str | None, given: dict[str, Any]) -> dict[str, Any]:
     }
     fields = {
         **rule(given),
-        **{name: given[name] for name in ("name", "note", "overlap", "jitter", "max_fires")},
+        **{name: given[name] for name in _PLAIN},
         "start_at": task_options.instant(given["start_at"]),
         "end_at": task_options.instant(given["end_at"]),
         "catch_up": task_options.only_given(catch_up) or None,

@@ -14,6 +14,8 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _OVERLAP = {
     "skip": "skip: a fire is left out while the one before it is at work",
     "buffer_one": "buffer_one: one fire waits for the one before it, further ones are left out",
+    "buffer_all": "buffer_all: each fire waits for the one before it",
+    "cancel_other": "cancel_other: the fire before it is cancelled",
     "allow": "allow: each fire starts at its time",
 }
 _CATCH_UP = {
@@ -24,6 +26,7 @@ _CATCH_UP = {
 }
 _GAP = {"run_after": "runs at the first instant after it", "skip": "is left out"}
 _REPEAT = {"first": "runs the first time", "second": "runs the second time", "both": "runs both times"}
+_PAUSED = {"failures": " by its failures", "gone": " by a receiver that answered 410 Gone"}
 _COUNTS = ("fired", "skipped", "missed", "failed")
 # What these words say in their own way; all else is shown as the API names it.
 _SAID = frozenset(
@@ -45,7 +48,7 @@ _SAID = frozenset(
             "paused",
         ),
         *("paused_until", "note", "next_fire_at", "last_fire_at", "overlap", "catch_up", "jitter", "start_at"),
-        *("end_at", "max_fires", "task"),
+        *("end_at", "max_fires", "task", "overlap_key", "pause_on_failures", "consecutive_failures", "pause_reason"),
     )
 )
 
@@ -174,6 +177,9 @@ def in_full(schedule: Mapping[str, Any], now: datetime | None) -> Iterator[tuple
     yield "last", _instant(schedule.get("last_fire_at"), now)
     yield "so far", outcomes(schedule, whole=True)
     yield "overlap", _OVERLAP.get(str(schedule.get("overlap")), schedule.get("overlap"))
+    shared = schedule.get("overlap_key")
+    yield "overlap with", None if shared is None else f"all schedules of the overlap key {shared}"
+    yield "failures", _failures(schedule)
     yield "catch up", _catch_up(schedule.get("catch_up") or {})
     jitter = schedule.get("jitter")
     yield "jitter", f"each fire starts up to {span(jitter)} later" if jitter else None
@@ -186,6 +192,14 @@ def in_full(schedule: Mapping[str, Any], now: datetime | None) -> Iterator[tuple
     yield "task", schedule.get("task")
 
 
+def _failures(schedule: Mapping[str, Any]) -> str | None:
+    """How many in a row there are, and after how many it pauses itself."""
+    now, most = schedule.get("consecutive_failures") or 0, schedule.get("pause_on_failures")
+    words = [f"the last {now:,} gave up" if now > 1 else "the last one gave up"] if now else []
+    words += [f"after {most:,} in a row it is paused"] if most else []
+    return "; ".join(words) or None
+
+
 def _call(target: Mapping[str, Any]) -> str | None:
     return f"{target.get('method')} {target['url']}" if target.get("url") else None
 
@@ -194,7 +208,8 @@ def _state_in_full(schedule: Mapping[str, Any], now: datetime | None) -> str:
     match state(schedule):
         case "paused":
             until = schedule.get("paused_until")
-            return f"paused until {_instant(until, now)}" if until else "paused until it is resumed"
+            why = _PAUSED.get(str(schedule.get("pause_reason")), "")
+            return f"paused until {_instant(until, now)}" if until else f"paused{why} until it is resumed"
         case "ended":
             return "ended: nothing is to come"
         case other:

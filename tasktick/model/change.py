@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 
 from tasktick.errors import IllegalTransition
+from tasktick.model.ids import wire
 from tasktick.model.state import TERMINAL, Event, State, advice, after
 from tasktick.model.task import TaskState
+
+SUPERSEDED = "cancel_other:"
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -30,6 +33,13 @@ class Change(msgspec.Struct, frozen=True):
         """Whether the task needs its key again, which it gave up when it ended."""
         return self.after.keyed and self.before.state in TERMINAL and self.after.state not in TERMINAL
 
+    @property
+    def ends_unbegun(self) -> bool:
+        """Whether this is the end of a fire that was let run and never began: its time was skipped after all."""
+        row = self.after
+        ended = row.state in (State.CANCELLED, State.EXPIRED) and self.before.state not in TERMINAL
+        return ended and row.attempt == 0 and row.template_id is not None
+
 
 def _change(event: Event, task: TaskState, now: int, **fields: Any) -> Change:
     state = after(event, task.state)
@@ -41,6 +51,13 @@ def cancel(task: TaskState, now: int) -> Change:
     if task.state is State.RUNNING:
         return Change(Event.CHANGE, task, msgspec.structs.replace(task, cancel_requested=True, updated_at=now))
     return _change(Event.CANCEL, task, now, completed_at=now, reason="cancelled")
+
+
+def supersede(task: TaskState, now: int, successor_id: str) -> Change:
+    """Cancel a fire for the one that takes its place, which the reason names."""
+    reason = f"{SUPERSEDED}{wire('tsk', successor_id)}"
+    made = cancel(task, now)
+    return msgspec.structs.replace(made, after=msgspec.structs.replace(made.after, reason=reason))
 
 
 def pause(task: TaskState, now: int) -> Change:

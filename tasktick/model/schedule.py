@@ -12,6 +12,7 @@ import msgspec
 
 from tasktick.model.calendar import CalendarUse
 from tasktick.model.change import Change, hold_back, let_run
+from tasktick.model.line import LineFire, name_of
 from tasktick.model.state import State
 from tasktick.model.task import TaskDetail, TaskState
 
@@ -133,6 +134,11 @@ class Schedule(msgspec.Struct, frozen=True):
         return [one for one in (self.next_id, self.last_id, self.buffered_id) if one is not None]
 
     @property
+    def line(self) -> str | None:
+        """The line in which its fires stand; None if each looks at the one before it alone."""
+        return name_of(self.id, self.overlap, self.overlap_key)
+
+    @property
     def ended(self) -> bool:
         """Whether nothing is to come any more."""
         return not self.paused and self.next_id is None
@@ -185,6 +191,10 @@ class Plan(msgspec.Struct, frozen=True):
     withdrawn: tuple[TaskState, ...] = ()
     ledger: tuple[LedgerRow, ...] = ()
     amended: tuple[Amendment, ...] = ()
+    joins: tuple[LineFire, ...] = ()
+    """Fires that stand in a line from now on."""
+    line: tuple[LineFire, ...] | None = None
+    """Who must still stand there, if it rests on that."""
 
     @property
     def rows(self) -> int:
@@ -252,17 +262,26 @@ def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder
     The fire that it waited for is the one that the next must not overlap.
     """
     plan = take_back(schedule, tasks, by)
-    waiting = tasks.get(schedule.buffered_id or "")
+    waiting = [one for one in tasks.values() if one.state is State.BLOCKED and one.template_id == schedule.id]
     after = msgspec.structs.replace(plan.after, buffered_id=None, holder_id=None)
-    if waiting is None or waiting.state is not State.BLOCKED:
-        return msgspec.structs.replace(plan, after=after)
-    last_id = schedule.holder_id if after.last_id == waiting.id else after.last_id
+    last_id = after.last_id
+    if last_id in {one.id for one in waiting}:
+        last_id = schedule.holder_id if last_id == schedule.buffered_id else _latest_busy(schedule, tasks, by.now)
     return msgspec.structs.replace(
         plan,
-        after=msgspec.structs.replace(after, last_id=last_id, fired=after.fired - 1, skipped=after.skipped + 1),
-        changes=(*plan.changes, hold_back(waiting, by.now, reason)),
-        amended=(Amendment(schedule.id, waiting.run_at, "skipped", reason),),
+        after=msgspec.structs.replace(
+            after, last_id=last_id, fired=after.fired - len(waiting), skipped=after.skipped + len(waiting)
+        ),
+        changes=(*plan.changes, *(hold_back(one, by.now, reason) for one in waiting)),
+        amended=tuple(Amendment(schedule.id, one.run_at, "skipped", reason) for one in waiting),
     )
+
+
+def _latest_busy(schedule: Schedule, tasks: Mapping[str, TaskState], now: int) -> str | None:
+    """Of its fires that are under way and do not wait in a line, the last."""
+    mine = [one for one in tasks.values() if one.template_id == schedule.id and one.id != schedule.next_id]
+    under_way = [one for one in mine if one.state is not State.BLOCKED and is_busy(one, now)]
+    return max(under_way, key=lambda one: one.due_at).id if under_way else None
 
 
 def pause(

@@ -74,7 +74,7 @@ TRANSITIONS: dict[Event, tuple[frozenset[State], State]] = {
     Event.RESUME: (frozenset({S.PAUSED}), S.SCHEDULED),
     Event.CANCEL: (UNSTARTED | {S.AWAITING}, S.CANCELLED),
     Event.CANCEL_RUNNING: (frozenset({S.RUNNING}), S.CANCELLED),
-    Event.EXPIRE: (WAITING, S.EXPIRED),
+    Event.EXPIRE: (WAITING | {S.BLOCKED}, S.EXPIRED),
     Event.SKIP: (frozenset({S.BLOCKED, S.SCHEDULED}), S.SKIPPED),
     Event.MISS: (frozenset({S.SCHEDULED}), S.MISSED),
     Event.BUFFER: (frozenset({S.SCHEDULED}), S.BLOCKED),

@@ -4,13 +4,14 @@ Pure. `plan` says which times are due and what catch-up makes of them; here they
 overlap lets them, and add up to a plan.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tasktick.model.calendar import Content
 from tasktick.model.change import Change, buffer, hold_back, let_run, miss
 from tasktick.model.ids import IdMaker, partition_of
+from tasktick.model.line import LineFire
 from tasktick.model.schedule import (
     LedgerRow,
     NewFire,
@@ -24,6 +25,7 @@ from tasktick.model.schedule import (
 )
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import TaskDetail, TaskState
+from tasktick.scheduler.lines import OVERLAP, Line, Place
 from tasktick.timetable import calendars
 from tasktick.timetable.calendars import Shade
 from tasktick.timetable.fires import Fire, cursor_at
@@ -43,11 +45,13 @@ class Moment(msgspec.Struct, frozen=True):
     missed_rows_max: int
     calendars: Mapping[str, Content] = {}
     """Those that the schedule names, as they are now."""
+    line: tuple[LineFire, ...] = ()
+    """Who stands in its line, and its own fires in others."""
 
 
-def heeding(moment: Moment, calendars: Mapping[str, Content]) -> Moment:
-    """The moment, as a schedule sees it that names these calendars."""
-    return msgspec.structs.replace(moment, calendars=calendars) if calendars else moment
+def heeding(moment: Moment, calendars: Mapping[str, Content], line: tuple[LineFire, ...] = ()) -> Moment:
+    """The moment, as a schedule sees it that names these calendars and whose line this is."""
+    return msgspec.structs.replace(moment, calendars=calendars, line=line) if calendars or line else moment
 
 
 def shade_of(schedule: Schedule, moment: Moment) -> Shade:
@@ -121,12 +125,14 @@ class Book:
         self._born: list[NewFire] = []
         self._changes: list[Change] = []
         self._ledger: list[LedgerRow] = []
+        self._decided: dict[str, TaskState] = {}
         self.schedule = schedule
         # The fire that was made ahead and has not begun: its row is there, whatever is decided.
         self.waiting: TaskState | None = None
         self._busy = is_busy(tasks.get(schedule.last_id or ""), moment.by.now)
         buffered = tasks.get(schedule.buffered_id or "")
         self._line_taken = buffered is not None and buffered.state is State.BLOCKED
+        self._line = None if schedule.line is None else Line(schedule, tasks, moment.line, moment.by.now)
 
     def write_down(self, ahead: TaskState | None) -> None:
         """The fire ahead has begun, or was moved by hand: it runs, or ran."""
@@ -134,6 +140,9 @@ class Book:
         self._ledger.append(row)
         if ahead is not None:
             self._changes += freed(ahead, self._moment.by.now)
+            # Somebody has run it by hand, beside whoever is in its line: the next waits for it too.
+            if self._line is not None and is_busy(ahead, self._moment.by.now):
+                self._line.join(ahead, waits=False)
         self._busy = is_busy(self._tasks.get(self.schedule.last_id or ""), self._moment.by.now)
 
     def decide(self, late: Late) -> bool:
@@ -145,13 +154,50 @@ class Book:
             self.enter(late, "skipped", late.held)
         elif not late.runs:
             self.enter(late, "missed", f"catch_up:{schedule.catch_up.mode}")
-        elif not self._busy or schedule.overlap == "allow":
-            self.enter(late, "run", None)
-        elif schedule.overlap == "buffer_one" and not self._line_taken:
-            self.enter(late, "run", "buffered", blocked=True)
         else:
-            self.enter(late, "skipped", "overlap")
+            self._let_in(late)
         return True
+
+    def _let_in(self, late: Late) -> None:
+        """It runs, if overlap lets it."""
+        place = self._place()
+        if place.refused is not None:
+            self.enter(late, "skipped", place.refused)
+            return
+        self.enter(late, "run", "buffered" if place.waits else None, blocked=place.waits)
+        line, task_id = self._line, self.schedule.last_id
+        if line is None or task_id is None:
+            return
+        if self.schedule.overlap == "cancel_other":
+            self._replace(line.clear(task_id))
+        line.join(self._decided[task_id], waits=place.waits)
+
+    def _replace(self, changes: Sequence[Change]) -> None:
+        """Those that go for it; one of its own that had not begun was skipped after all, as the ledger will say."""
+        self._changes += changes
+        own = sum(one.after.template_id == self.schedule.id and one.ends_unbegun for one in changes)
+        self.schedule = msgspec.structs.replace(
+            self.schedule, fired=self.schedule.fired - own, skipped=self.schedule.skipped + own
+        )
+
+    def _place(self) -> Place:
+        if self._line is not None:
+            return self._line.place()
+        overlap = self.schedule.overlap
+        if not self._busy or overlap == "allow":
+            return Place()
+        return Place(waits=True) if overlap == "buffer_one" and not self._line_taken else Place(refused=OVERLAP)
+
+    def decide_all(self, verdicts: Sequence[Late]) -> None:
+        """Each of these, until the schedule is at its end. Of several that take each other's place the last comes."""
+        last = None
+        if self.schedule.overlap == "cancel_other":
+            last = max((place for place, one in enumerate(verdicts) if one.runs and one.held is None), default=None)
+        for place, late in enumerate(verdicts):
+            if last is not None and place < last and late.runs and late.held is None:
+                self.enter(late, "skipped", OVERLAP)
+            elif not self.decide(late):
+                return
 
     def enter(self, late: Late, outcome: Outcome, reason: str | None, *, blocked: bool = False) -> None:
         """Write down what becomes of a time, and give it its task; a stretch of times has none."""
@@ -182,7 +228,7 @@ class Book:
         )
         self._move_on(late, outcome)
         if outcome == "run":
-            self._line(task_id, blocked=blocked)
+            self._stands_last(task_id, blocked=blocked)
 
     def _task_of(self, fire: Fire, state: State, reason: str | None) -> str:
         waiting, now = self.waiting, self._moment.by.now
@@ -198,9 +244,11 @@ class Book:
                 case _:
                     change = let_run(waiting, now)
             self._changes.append(change)
+            self._decided[waiting.id] = change.after
             return waiting.id
         born = new_fire(self.schedule, fire.nominal_at, self._due(fire), state, self._moment, reason=reason)
         self._born.append(born)
+        self._decided[born.state.id] = born.state
         return born.state.id
 
     def _due(self, fire: Fire) -> int:
@@ -223,10 +271,10 @@ class Book:
             last_fire_at=late.fire.nominal_at if outcome == "run" else schedule.last_fire_at,
         )
 
-    def _line(self, task_id: str | None, *, blocked: bool) -> None:
-        """The fire that the next one must not overlap."""
+    def _stands_last(self, task_id: str | None, *, blocked: bool) -> None:
+        """The fire that the next one must not overlap; in a line it waits for whoever stands there before it."""
         holder_id, buffered_id = self.schedule.holder_id, self.schedule.buffered_id
-        if blocked:
+        if blocked and self._line is None:
             holder_id, buffered_id = self.schedule.last_id, task_id
             self._line_taken = True
         self._busy = True
@@ -245,4 +293,5 @@ class Book:
             # A fire that was made ahead, and has become part of a stretch, has no row of its own any more.
             () if self.waiting is None else (self.waiting,),
             tuple(self._ledger),
+            joins=() if self._line is None else tuple(self._line.joins),
         )

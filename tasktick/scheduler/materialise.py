@@ -167,7 +167,7 @@ class Materialiser:
                 await self._clock.sleep_ms(0)
             schedule = seen.schedule
             try:
-                moment = heeding(self._moment(now, partition_of(schedule.id)), seen.calendars)
+                moment = heeding(self._moment(now, partition_of(schedule.id)), seen.calendars, seen.line)
                 plan = settle(schedule, seen.tasks, moment)
             except Exception as error:  # noqa: BLE001 - one schedule at fault must not stop all the others
                 failed[schedule.id] = error

@@ -92,10 +92,9 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
         first = _fire_ahead(schedule) if schedule.tzdata == moment.by.tzdata else first_fire(schedule)
     backlog = _backlog(book.schedule, first, now, shade_of(book.schedule, moment))
     if backlog is not None:
-        for late in _verdicts(book.schedule, backlog, moment):
-            if not book.decide(late):
-                break
-    return _with_ahead(book.plan(), moment)
+        book.decide_all(_verdicts(book.schedule, backlog, moment))
+    # What was decided rests on who stands in its line.
+    return _with_ahead(msgspec.structs.replace(book.plan(), line=moment.line), moment)
 
 
 def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, until: int | None = None) -> Plan:
@@ -236,8 +235,9 @@ def _with_ahead(plan: Plan, moment: Moment) -> Plan:
     if fire is None:
         return msgspec.structs.replace(plan, after=schedule)
     due = due_of(schedule, fire.nominal_at)
-    may_be_held = bool(schedule.calendars) or fire.nominal_at in schedule.skips
-    alone = schedule.overlap == "allow"
+    # A line is looked at by the decision alone, which has others that stand there wait for it.
+    may_be_held = bool(schedule.calendars) or fire.nominal_at in schedule.skips or schedule.line is not None
+    alone = schedule.overlap == "allow" or schedule.line is not None
     born = new_fire(
         schedule,
         fire.nominal_at,

@@ -86,6 +86,12 @@ RULES = (
     Rule("keys", "check_keys", "every live key is that of an unfinished task", "that no unfinished task holds"),
     Rule("events", "check_events", "every event can be read", "that cannot be read, or count less than those before"),
     Rule("fires", "check_ahead", "every schedule has the fire that it names", "without the fire that they name"),
+    Rule(
+        "lines",
+        "check_lines",
+        "every fire in a line is to come, and who waits does so for somebody",
+        "in a line that are wrong",
+    ),
     Rule("templates", "check_templates", "every schedule has what it sends", "without what they send"),
     Rule(
         "calendars", "check_calendars", "every schedule has the calendars that it names", "that name one that is gone"

@@ -17,7 +17,7 @@ from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Recorder
 from tasktick.model.state import TERMINAL, Event, State, after
 from tasktick.model.task import Claimed, Due
-from tasktick.store import failures, lateness, schedule_faults, schedules, waiting
+from tasktick.store import failures, lateness, lines, schedule_faults, schedules, waiting
 from tasktick.store.counts import Deltas
 from tasktick.store.failures import FireEnd
 from tasktick.store.protocol import Batch, Lane, Transaction
@@ -91,15 +91,21 @@ def end_batch(ids: IdMaker) -> Batch:
 async def end(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
     """End attempts: state, attempt row, dead letter and counts in one transaction."""
     order = sorted(range(len(ends)), key=lambda at: ends[at].claimed.id)
+    fires = [one.claimed for one in ends if one.claimed.template_id is not None]
+    if fires:
+        await lines.hold(tx, tasks=[one.id for one in fires], schedules=[str(one.schedule_id) for one in fires])
     faults = await faults_of(tx, [ends[at] for at in order])
     states: list[State | None] = [None] * len(ends)
     valid: dict[str, tuple[End, State]] = {}
+    reasons: dict[str, str] = {}
     for place, at in enumerate(order):
         one, fault = ends[at], faults.get(place)
         if (fault is None or fault.live) and one.claimed.id not in valid:
             state = states[at] = _after(one, cancel=fault is not None and fault.cancel)
             valid[one.claimed.id] = one, state
-    woken = await _write_ends(tx, list(valid.values()), ids) if valid else {}
+            if fault is not None and state is State.CANCELLED and fault.reason is not None:
+                reasons[one.claimed.id] = fault.reason
+    woken = await _write_ends(tx, list(valid.values()), reasons, ids) if valid else {}
     return [
         Ended(one.claimed.id, state, None if state is None else woken.get(one.claimed.id))
         for one, state in zip(ends, states, strict=True)
@@ -128,8 +134,11 @@ def _guard(one: End) -> tuple[Any, ...]:
     return claimed.id, claimed.fence, claimed.claim_id, one.expired_by, claimed.schedule_id
 
 
-async def _write_ends(tx: Transaction, valid: list[tuple[End, State]], ids: IdMaker) -> dict[str, Due]:
-    changed = await tx.run("task_end", rows=[_end_row(one, state) for one, state in valid])
+async def _write_ends(
+    tx: Transaction, valid: list[tuple[End, State]], reasons: Mapping[str, str], ids: IdMaker
+) -> dict[str, Due]:
+    """Write them; why one was cancelled stands in `reasons`, unless that was by hand."""
+    changed = await tx.run("task_end", rows=[_end_row(one, state, reasons) for one, state in valid])
     assert changed == len(valid), "the guard was checked in this very transaction"
     attempts = [astuple(one.attempt) for one, _ in valid if one.attempt is not None]
     if attempts:
@@ -170,7 +179,9 @@ async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: 
         # First: who is in line does not go to a receiver that is gone.
         await schedules.pause_gone(tx, gone, by)
         await failures.pause(tx, enough, by)
-    return await waiting.let_go(tx, [one.claimed.id for one, _ in fires], last.now, deltas)
+    ended = [one.claimed.id for one, _ in fires]
+    woken = await waiting.let_go(tx, ended, last.now, deltas)
+    return woken | await lines.leave(tx, ended, last.now, deltas)
 
 
 def _fire_end(one: End, state: State) -> FireEnd:
@@ -181,7 +192,7 @@ def _is_gone(one: End) -> bool:
     return one.attempt is not None and one.attempt.status == HTTPStatus.GONE
 
 
-def _end_row(one: End, state: State) -> tuple[Any, ...]:
+def _end_row(one: End, state: State, reasons: Mapping[str, str]) -> tuple[Any, ...]:
     """The row that `task_end` reads, in its order."""
     claimed = one.claimed
     finished = state >= State.SUCCEEDED
@@ -199,7 +210,7 @@ def _end_row(one: End, state: State) -> tuple[Any, ...]:
         one.started_at,
         one.sla_met,
         one.now if finished else None,
-        "cancelled" if state is State.CANCELLED else one.reason,
+        reasons.get(claimed.id, "cancelled") if state is State.CANCELLED else one.reason,
     )
 
 

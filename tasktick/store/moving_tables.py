@@ -55,6 +55,7 @@ TABLES = (
     Table("checks", ("id",), wide=True),
     Table("pings", ("check_id", "number"), wide=True),
     Table("check_watch", ("only_one",)),
+    Table("line_fires", ("task_id", "line"), by_id=True),
     Table("names", ("tenant", "kind", "name"), wide=True),
     Table("counts", ("tenant", "state"), added={"slot": 0}, summed="tasks"),
     Table("events", ("sequence",), wide=True),

@@ -118,6 +118,8 @@ class EndFault(msgspec.Struct, frozen=True, array_like=True):
     place: int
     live: bool
     cancel: bool
+    reason: str | None = None
+    """Why it was asked to, if that was not by hand."""
 
 
 class Finished(msgspec.Struct, frozen=True, array_like=True):

@@ -12,9 +12,10 @@ import msgspec
 from tasktick.errors import Refused, not_found
 from tasktick.model.calendar import Content
 from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
+from tasktick.model.line import LineFire
 from tasktick.model.schedule import LedgerRow, NewFire, PauseReason, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
-from tasktick.store import calendars, names, schedule_events, schedule_faults, tasks, tenants
+from tasktick.store import calendars, lines, names, schedule_events, schedule_faults, tasks, tenants
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -65,6 +66,8 @@ class Seen(msgspec.Struct, frozen=True):
     tasks: dict[str, TaskState]
     calendars: dict[str, Content] = {}
     """Those that it names, as they are."""
+    line: tuple[LineFire, ...] = ()
+    """Who stands in its line, and its own fires in others."""
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
@@ -111,6 +114,7 @@ async def carry_out(tx: Transaction, plans: Sequence[Plan], term: Term | None = 
     """Write plans; which of them were not stale. An owner shows its term; who plans in this transaction has none."""
     # Leases first, as a claim does: who comes to them with tasks in hand closes a ring of waiters.
     stale = set() if term is None else await _foreign(tx, plans, term)
+    stale |= await lines.stale(tx, plans)
     stale |= await _stale(tx, plans)
     fresh = [plan for place, plan in enumerate(plans) if place not in stale]
     if fresh:
@@ -129,7 +133,10 @@ def carry_out_batch(term: Callable[[], Term]) -> Batch:
 
 async def hold(tx: Transaction, seen: Seen) -> None:
     """What this transaction has read of a schedule stays so until its end."""
-    if await _changed(tx, [(seen.schedule, seen.tasks.values())]):
+    await lines.hold(tx, lines.named([seen.schedule], seen.line))
+    if await lines.read(tx, [seen.schedule]) != list(seen.line) or await _changed(
+        tx, [(seen.schedule, seen.tasks.values())]
+    ):
         raise Aborted("Another transaction has just changed the schedule.")
 
 
@@ -140,7 +147,8 @@ async def _stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
 async def _changed(tx: Transaction, read: Sequence[tuple[Schedule, Iterable[TaskState]]]) -> set[int]:
     """The places of those that are no longer as they were read, themselves or their tasks."""
     rows = [
-        [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id] for place, (one, _) in enumerate(read)
+        [place, one.id, one.version, one.cursor_at, one.next_id, one.buffered_id, one.fired]
+        for place, (one, _) in enumerate(read)
     ]
     seen = [[place, task.id, task.version] for place, (_, tasks) in enumerate(read) for task in tasks]
     return set(await tx.rows("schedule_stale", int, schedules=rows, tasks=seen))
@@ -164,6 +172,7 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
     born = sorted((fire for plan in plans for fire in plan.born), key=lambda fire: fire.state.id)
     if born:
         await tasks.insert_fires(tx, born)
+    await lines.join(tx, [one for plan in plans for one in plan.joins])
     ledger = [columns(row) for plan in plans for row in plan.ledger]
     if ledger:
         await tx.run("ledger_insert", rows=ledger)
@@ -190,17 +199,24 @@ def _definition_row(schedule: Schedule) -> dict[str, Any]:
     return row
 
 
-async def seen(tx: Transaction, schedules: Sequence[Schedule]) -> list[Seen]:
-    """These schedules with the tasks and the calendars on which their decisions rest."""
-    ids = sorted({task_id for one in schedules for task_id in one.task_ids})
+async def seen(tx: Transaction, schedules: Sequence[Schedule], *, deciding: bool = False) -> list[Seen]:
+    """These schedules with the tasks, the calendars and the line on which their decisions rest.
+
+    For a decision about what is due nobody asks who of a schedule without a line waits in one where it once stood.
+    """
+    asked = [one for one in schedules if one.line is not None or not deciding]
+    standing = lines.of_each(asked, await lines.read(tx, asked) if asked else [])
+    in_line = {one.id: [row.task_id for row in standing.get(one.id, ())] for one in schedules}
+    ids = sorted({task_id for one in schedules for task_id in (*one.task_ids, *in_line[one.id])})
     states = {state.id: state for state in await tasks.states(tx, ids)} if ids else {}
     named = {(one.tenant, use.name) for one in schedules for use in one.calendars}
     contents = await calendars.contents(tx, named) if named else {}
     return [
         Seen(
             one,
-            {name: states[name] for name in one.task_ids if name in states},
+            {name: states[name] for name in (*one.task_ids, *in_line[one.id]) if name in states},
             {use.name: contents[one.tenant, use.name] for use in one.calendars if (one.tenant, use.name) in contents},
+            standing.get(one.id, ()),
         )
         for one in schedules
     ]
@@ -211,7 +227,7 @@ async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | Non
     if partitions == []:
         return []
     found = await tx.rows("schedules_due", Schedule, now=now, limit=limit, partitions=partitions)
-    return await seen(tx, found)
+    return await seen(tx, found, deciding=True)
 
 
 async def next_look(tx: Transaction, now: int, partitions: list[str] | None = None) -> int | None:

@@ -11,7 +11,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, wire
 from tasktick.model.schedule import NewFire
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import names, schedule_faults, tenants, waiting
+from tasktick.store import lines, names, schedule_faults, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
@@ -216,6 +216,10 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
     is left out, as a stale one is.
     """
     alone = len(changes) == 1 and not of_many
+    ending = [one.after.id for one in changes if one.after.state in TERMINAL and one.after.template_id is not None]
+    if ending:
+        unbegun = [str(one.before.template_id) for one in changes if one.ends_unbegun]
+        await lines.hold(tx, tasks=ending, schedules=unbegun)
     await _take_back(tx, [one.after.id for one in changes if one.before.state in TERMINAL])
     ordered = await _fresh(tx, sorted(changes, key=lambda one: one.after.id))
     ordered = await _with_room(tx, ordered, alone=alone)
@@ -238,6 +242,10 @@ async def change(tx: Transaction, changes: list[Change], *, of_many: bool = Fals
         await waiting.step_out(tx, in_line)
     if ended:
         await waiting.let_go(tx, [one.id for one in ended], ended[0].updated_at, deltas)
+        await lines.leave(tx, [one.id for one in ended if one.template_id is not None], ended[0].updated_at, deltas)
+    unstarted = [one.after for one in ordered if one.ends_unbegun]
+    if unstarted:
+        await tx.run("ledger_unstarted", rows=[[one.template_id, one.id, one.run_at, one.reason] for one in unstarted])
     await deltas.write(tx)
     expired = [one for one in ended if one.state is State.EXPIRED and one.template_id is not None]
     if expired:

@@ -47,7 +47,8 @@ async def settled(served: Served) -> None:
     """Decide about everything that is due, as the loop behind all schedules does."""
     while due := await served.database.read(lambda tx: schedules.due(tx, served.world.now, 100)):
         plans = [
-            settle(one.schedule, one.tasks, heeding(served.deciding(one.schedule.id), one.calendars)) for one in due
+            settle(one.schedule, one.tasks, heeding(served.deciding(one.schedule.id), one.calendars, one.line))
+            for one in due
         ]
         found = [plan for plan in plans if plan is not None]
         assert all(await served.database.write(partial(schedules.carry_out, plans=found)))

@@ -8,7 +8,19 @@ from tasktick.model.state import State
 from tests.api.calendar import ALL, MINUTE_MS, act, asked, fire, ledger, made, next_task, pass_ms, read
 from tests.api.served import URL, Served, ids_of
 
-SERVER_OWNED = ("id", "tenant", "version", "created_at", "next_fire_at", "counts", "ended", "tzdata", "paused_until")
+SERVER_OWNED = (
+    "id",
+    "tenant",
+    "version",
+    "created_at",
+    "next_fire_at",
+    "counts",
+    "ended",
+    "tzdata",
+    "paused_until",
+    "pause_reason",
+    "consecutive_failures",
+)
 
 
 async def test_a_schedule_is_answered_with_all_that_it_is(served: Served) -> None:
@@ -114,16 +126,18 @@ WRONG: list[tuple[dict[str, Any], str, set[str]]] = [
     ({"catch_up": {"window": 0}}, "validation_failed", {"/catch_up/window"}),
     ({"catch_up": {"mode": "some"}}, "validation_failed", {"/catch_up/mode"}),
     ({"overlap": "never"}, "validation_failed", {"/overlap"}),
-    ({"overlap": "buffer_all"}, "validation_failed", {"/overlap"}),
-    ({"overlap": "cancel_other"}, "validation_failed", {"/overlap"}),
+    ({"overlap_key": ""}, "validation_failed", {"/overlap_key"}),
+    ({"overlap_key": "x" * 129}, "validation_failed", {"/overlap_key"}),
+    ({"overlap_key": "a\0b"}, "validation_failed", {"/overlap_key"}),
+    ({"pause_on_failures": 0}, "validation_failed", {"/pause_on_failures"}),
+    ({"pause_on_failures": 1_001}, "validation_failed", {"/pause_on_failures"}),
+    ({"pause_on_failures": "3"}, "validation_failed", {"/pause_on_failures"}),
     ({"note": "x" * 1_001, "name": "x" * 201}, "validation_failed", {"/note", "/name"}),
     ({"key": "no spaces"}, "validation_failed", {"/key"}),
     ({"tags": {"a:b": "c"}}, "validation_failed", {"/tags/a:b"}),
     ({"spec": [{"every": "1h"}]}, "validation_failed", {"/spec"}),
     ({"every": None, "spec": [{"every": "1h"}, {"every": "1h"}]}, "validation_failed", {"/spec/1"}),
     ({"every": None, "rrule": "DTSTART:20200101\nRRULE:FREQ=DAILY;COUNT=3"}, "cron_never_fires", {"/rrule"}),
-    ({"overlap_key": "x"}, "validation_failed", {"/overlap_key"}),
-    ({"pause_on_failures": 3}, "validation_failed", {"/pause_on_failures"}),
     ({"calendars": ["de"]}, "validation_failed", {"/calendars"}),
     ({"workflow": {}}, "validation_failed", {"/workflow"}),
     ({"id": "sch_1"}, "validation_failed", {"/id"}),

@@ -1,7 +1,7 @@
 """Rules about schedules: made, settled as time goes on, held, edited, fired by hand, removed."""
 
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from hypothesis import strategies as st
@@ -9,10 +9,10 @@ from hypothesis.stateful import MultipleResults, multiple, rule
 
 from tasktick.errors import Refused
 from tasktick.model.retry import RetryPolicy
-from tasktick.model.schedule import CatchUp, FireTemplate, Plan, Rule, pause, stand_still
+from tasktick.model.schedule import CatchUp, FireTemplate, Overlap, Plan, Rule, pause, stand_still
 from tasktick.model.state import State
 from tasktick.model.task import Claimed, Payload, Target
-from tasktick.scheduler.book import new_fire
+from tasktick.scheduler.book import heeding, new_fire
 from tasktick.scheduler.plan import begin, edit, first_fire, resume, settle
 from tasktick.store import schedules
 from tasktick.store.protocol import Transaction
@@ -30,13 +30,15 @@ RULES = (
     Rule(cron="30 2 * * *", timezone="Europe/Berlin", gap="skip", repeat="both"),
 )
 fields = st.fixed_dictionaries(
-    {"overlap": st.sampled_from(["skip", "allow", "buffer_one"])},
+    {"overlap": st.sampled_from(get_args(Overlap))},
     optional={
         "catch_up": st.builds(CatchUp, st.sampled_from(["none", "latest", "earliest", "all"]), max=st.just(3)),
         "tags": st.dictionaries(st.sampled_from(["team", 'q"q']), words, max_size=1),
         "name": words,
         "jitter_ms": st.sampled_from([0, MINUTE_MS]),
         "max_fires": st.integers(1, 3),
+        "overlap_key": st.sampled_from(["shared", "other"]),
+        "pause_on_failures": st.integers(1, 2),
         "key": st.sampled_from(KEYS),
         "tenant": st.sampled_from(TENANTS),
     },
@@ -74,7 +76,7 @@ class PlanRules(Pair):
 
         async def operation(tx: Transaction) -> Plan:
             seen = await self._settled(tx, calendar, await self._find(tx, schedule_id))
-            plan: Plan = plan_of(seen, calendar.moment())
+            plan: Plan = plan_of(seen, heeding(calendar.moment(), {}, seen.line))
             assert await schedules.carry_out(tx, [plan]) == [True]
             return plan
 
@@ -92,7 +94,7 @@ class PlanRules(Pair):
         for _ in range(SETTLES_MAX):
             if seen.schedule.look_at is None or seen.schedule.look_at > calendar.world.now:
                 break
-            plan = settle(seen.schedule, seen.tasks, calendar.moment())
+            plan = settle(seen.schedule, seen.tasks, heeding(calendar.moment(), {}, seen.line))
             if plan is None:
                 break
             assert await schedules.carry_out(tx, [plan]) == [True]
@@ -108,7 +110,7 @@ class PlanRules(Pair):
         calendar = self.calendar(world)
         for _ in range(SETTLES_MAX):
             due = await world.database.near.read(lambda tx: schedules.due(tx, world.now, 100))
-            made = [settle(one.schedule, one.tasks, calendar.moment()) for one in due]
+            made = [settle(one.schedule, one.tasks, heeding(calendar.moment(), {}, one.line)) for one in due]
             found = [plan for plan in made if plan is not None]
             if not found:
                 return told
@@ -166,7 +168,7 @@ class PlanRules(Pair):
             async def operation(tx: Transaction) -> Plan:
                 seen = await self._settled(tx, calendar, await self._find(tx, schedule_id))
                 wanted = self._wanted(seen, about, what, word)
-                plan = edit(seen.schedule, wanted, seen.tasks, calendar.moment())
+                plan = edit(seen.schedule, wanted, seen.tasks, heeding(calendar.moment(), {}, seen.line))
                 if wanted.payload_version != seen.schedule.payload_version:
                     await schedules.add_template(tx, schedule_id, wanted.payload_version, payload_of(word))
                 await schedules.define(tx, plan)
@@ -184,7 +186,7 @@ class PlanRules(Pair):
             case "end_at":
                 return replaced(before, end_at=self.now + 5 * MINUTE_MS)
             case "overlap":
-                return replaced(before, overlap="buffer_one")
+                return replaced(before, overlap="buffer_one" if about.cron else "buffer_all", overlap_key=None)
             case "template":
                 template = FireTemplate("other.example", "q", 3, 2, 5_000, 0, name=word, tags={"n": word})
                 return replaced(before, template=template, payload_version=before.payload_version + 1)

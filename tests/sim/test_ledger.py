@@ -56,7 +56,7 @@ def test_a_cursor_outside_the_transaction_of_its_rows_is_noticed(monkeypatch: py
 
         async def first(tx: Transaction) -> list[bool]:
             fresh = [one for one in plans if not await schedules._stale(tx, [one])]
-            await tx.run("schedule_stand", rows=[schedules._standing_row(one.after) for one in fresh])
+            await tx.run("schedule_stand", rows=[schedules._standing_row(one) for one in fresh])
             return [one in fresh for one in plans]
 
         fresh = await self._database.write(first, Lane.FIRE)

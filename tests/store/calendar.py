@@ -53,7 +53,7 @@ class Calendar:
             "cursor_at": cursor.at,
             "cursor_local_ms": cursor.local_ms,
         }
-        return Schedule(id=world.ids.new(world.now, PARTITION), rule=rule, **{**columns, **fields})
+        return Schedule(rule=rule, **{"id": world.ids.new(world.now, PARTITION), **columns, **fields})
 
     async def create(self, rule: Rule | None = None, **fields: Any) -> str:
         """The id of a schedule that was made."""
@@ -78,7 +78,7 @@ class Calendar:
         """Decide about everything that is due; how many plans that took."""
         plans = 0
         while due := await self.world.database.read(lambda tx: schedules.due(tx, self.world.now, 100)):
-            made = [settle(one.schedule, one.tasks, heeding(self.moment(), one.calendars)) for one in due]
+            made = [settle(one.schedule, one.tasks, heeding(self.moment(), one.calendars, one.line)) for one in due]
             found = [plan for plan in made if plan is not None]
             assert found, "what is due has something to be decided"
             assert all(await self.write(*found))

@@ -106,6 +106,7 @@ async def fill(database: Database) -> World:
         for status in (200, 400, 200):
             await calendar.fire(schedule_id, status)
         await calendar.pass_ms(10 * MINUTE_MS, seen=False)
+    await _fill_line(calendar)
     for n in range(40):
         await world.create(partition=n * 6 % 256, key=f"key-{n}", run_at=world.now + n * HOUR_MS)
     await world.create_all([world.idempotent(world.task(partition=n), f"once-{n}") for n in range(10)])
@@ -119,6 +120,19 @@ async def fill(database: Database) -> World:
     await world.act("cancel", (await world.claimed(partition=9)).id)
     await database.write(lambda tx: _rest(tx, world))
     return world
+
+
+async def _fill_line(calendar: Schedules) -> None:
+    """A fire under way that others wait for, of a schedule that shares a line and has failed before."""
+    schedule_id = await calendar.create(overlap="buffer_all", overlap_key="shared", pause_on_failures=5)
+    for status in (400, None):
+        await calendar.pass_ms(MINUTE_MS)
+        task_id = (await calendar.ledger(schedule_id))[-1].row.task_id
+        assert task_id is not None
+        (claimed,) = await calendar.world.claim(task_id)
+        if status is not None:
+            await calendar.world.finish(claimed, status)
+    await calendar.pass_ms(2 * MINUTE_MS)
 
 
 async def _rest(tx: Any, world: World) -> None:

@@ -7,7 +7,7 @@ from tasktick.model.state import BIRTHS, DONE, STORED, TERMINAL, TRANSITIONS, Ev
 
 # As the design draws it, by hand.
 ARROWS = """
-blocked > scheduled skipped cancelled
+blocked > scheduled skipped cancelled expired
 scheduled > running paused cancelled expired scheduled blocked skipped missed
 ready > running paused cancelled expired scheduled
 running > succeeded awaiting retrying dead scheduled cancelled

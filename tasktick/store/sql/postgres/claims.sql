@@ -102,11 +102,12 @@ WHERE (partition_id, id) IN (
 )
 ORDER BY partition_id, id
 FOR NO KEY UPDATE;
-SELECT json_agg(json_build_array(place, live, cancel)) FROM (
+SELECT json_agg(json_build_array(place, live, cancel, reason)) FROM (
     SELECT
         given.place - 1 AS place,
         t.id IS NOT NULL AS live,
-        coalesce(t.cancel_requested, false) AS cancel
+        coalesce(t.cancel_requested, false) AS cancel,
+        t.reason
     FROM jsonb_array_elements(:rows::text::jsonb) WITH ORDINALITY AS given (row, place)
     LEFT JOIN tasks AS t
         ON t.partition_id = partition_of((row->>0)::uuid) AND t.id = (row->>0)::uuid AND t.state + 0 = 4

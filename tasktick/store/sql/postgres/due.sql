@@ -93,8 +93,18 @@ WHERE tasks.partition_id = locked.partition_id AND tasks.id = locked.id
 
 -- name: task_expired
 SELECT json_agg(hex_of(id)) FROM (
-    SELECT id FROM tasks
-    WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :clock::bigint
+    (
+        SELECT id FROM tasks
+        WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :clock::bigint
     -- include: owned
-    ORDER BY expires_at, id LIMIT :limit::bigint
+        ORDER BY expires_at, id LIMIT :limit::bigint
+    )
+    UNION ALL
+    (
+        SELECT id FROM tasks
+        WHERE expires_at IS NOT NULL AND state = 1 AND expires_at <= :clock::bigint
+    -- include: owned
+        ORDER BY expires_at, id LIMIT :limit::bigint
+    )
+    LIMIT :limit::bigint
 ) AS expired;

@@ -66,7 +66,7 @@ FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
 
 -- Which of these plans, by their place, were made from a schedule that has changed since, or from a task that has.
--- Schedules: place, id, version, cursor_at, next_id, buffered_id. Tasks: place, id, version. What is found holds
+-- Schedules: place, id, version, cursor_at, next_id, buffered_id, fired. Tasks: place, id, version. What is found holds
 -- until the commit: the rows are locked first, in order, those of schedules before those of tasks.
 -- name: schedule_stale
 SELECT 1 FROM schedules
@@ -90,6 +90,7 @@ SELECT json_agg(place) FROM (
         ON s.partition_id = partition_of((row->>1)::uuid) AND s.id = (row->>1)::uuid
         AND s.version = (row->>2)::integer AND s.cursor_at = (row->>3)::bigint
         AND s.next_id IS NOT DISTINCT FROM (row->>4)::uuid AND s.buffered_id IS NOT DISTINCT FROM (row->>5)::uuid
+        AND s.fired = (row->>6)::bigint
     WHERE s.id IS NULL
     UNION
     SELECT (row->>0)::integer AS place

@@ -80,6 +80,14 @@ WHERE (s.next_id IS NOT NULL AND NOT EXISTS (
     OR (s.next_id IS NOT NULL AND (s.next_due_at IS NULL OR s.look_at IS NULL OR s.paused))
     OR (s.buffered_id IS NOT NULL AND s.holder_id IS NULL);
 
+-- Who stands in a line is there and has not ended, who waits there is blocked, and somebody is in the way.
+-- name: check_lines
+SELECT json_array(json_array(count(*), min(l.task_id))) FROM line_fires AS l LEFT JOIN tasks AS t ON t.id = l.task_id
+WHERE t.id IS NULL OR t.state >= 10 OR (l.waits AND t.state <> 1)
+    OR (l.waits AND NOT EXISTS (
+        SELECT 1 FROM line_fires AS g WHERE g.tenant = l.tenant AND g.line = l.line AND NOT g.waits
+    ));
+
 -- What a schedule sends is there, once.
 -- name: check_templates
 SELECT json_array(json_array(count(*), min(s.id))) FROM schedules AS s

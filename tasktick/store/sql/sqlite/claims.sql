@@ -52,11 +52,12 @@ WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state = 4 AND t.claim_id
 -- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
 -- Rows: id, fence, claim_id, expired_by, schedule_id.
 -- name: task_end_check
-SELECT json_group_array(json_array(place, live, cancel)) FROM (
+SELECT json_group_array(json_array(place, live, cancel, reason)) FROM (
     SELECT
         row.key AS place,
         t.id IS NOT NULL AS live,
-        coalesce(t.cancel_requested, 0) AS cancel
+        coalesce(t.cancel_requested, 0) AS cancel,
+        t.reason
     FROM jsonb_each(:rows) AS row
     LEFT JOIN tasks AS t
         ON t.id = row.value->>0 AND t.state = 4

@@ -48,8 +48,18 @@ WHERE tasks.id = row.value->>'id' AND tasks.state IN (2, 5) AND tasks.wake_at <=
 
 -- name: task_expired
 SELECT json_group_array(id) FROM (
-    SELECT id FROM tasks
-    WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :now
+    SELECT id FROM (
+        SELECT id FROM tasks
+        WHERE expires_at IS NOT NULL AND state IN (2, 5) AND expires_at <= :now
     -- include: owned
-    ORDER BY expires_at, id LIMIT :limit
+        ORDER BY expires_at, id LIMIT :limit
+    )
+    UNION ALL
+    SELECT id FROM (
+        SELECT id FROM tasks
+        WHERE expires_at IS NOT NULL AND state = 1 AND expires_at <= :now
+    -- include: owned
+        ORDER BY expires_at, id LIMIT :limit
+    )
+    LIMIT :limit
 );

@@ -60,14 +60,14 @@ FROM jsonb_each(:rows) AS row
 WHERE schedules.id = row.value->>0;
 
 -- Which of these plans, by their place, were made from a schedule that has changed since, or from a task that has.
--- Schedules: place, id, version, cursor_at, next_id, buffered_id. Tasks: place, id, version.
+-- Schedules: place, id, version, cursor_at, next_id, buffered_id, fired. Tasks: place, id, version.
 -- name: schedule_stale
 SELECT json_group_array(place) FROM (
     SELECT row.value->>0 AS place
     FROM jsonb_each(:schedules) AS row
     LEFT JOIN schedules AS s
         ON s.id = row.value->>1 AND s.version = row.value->>2 AND s.cursor_at = row.value->>3
-        AND s.next_id IS row.value->>4 AND s.buffered_id IS row.value->>5
+        AND s.next_id IS row.value->>4 AND s.buffered_id IS row.value->>5 AND s.fired = row.value->>6
     WHERE s.id IS NULL
     UNION
     SELECT row.value->>0 AS place

@@ -14,5 +14,6 @@ ON CONFLICT (tenant, state, slot) DO UPDATE SET tasks = counts.tasks + excluded.
 UPDATE schedules SET overlap = 'buffer_one' WHERE overlap = 'buffer_all';
 UPDATE schedules SET overlap = 'skip' WHERE overlap = 'cancel_other';
 DROP TABLE line_fires;
+DROP INDEX tasks_expiring_blocked;
 ALTER TABLE schedules
     DROP COLUMN pause_reason, DROP COLUMN consecutive_failures, DROP COLUMN pause_on_failures, DROP COLUMN overlap_key;

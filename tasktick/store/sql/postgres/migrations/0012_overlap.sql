@@ -22,3 +22,5 @@ CREATE TABLE line_fires (
 );
 CREATE INDEX line_fires_in_order ON line_fires (tenant, line, due_at, task_id);
 CREATE INDEX line_fires_by_schedule ON line_fires (schedule_id);
+-- Who waits for another expires in its time too.
+CREATE INDEX tasks_expiring_blocked ON tasks (expires_at, id) WHERE expires_at IS NOT NULL AND state = 1;

@@ -14,6 +14,7 @@ DROP TABLE waiting;
 UPDATE schedules SET overlap = 'buffer_one' WHERE overlap = 'buffer_all';
 UPDATE schedules SET overlap = 'skip' WHERE overlap = 'cancel_other';
 DROP TABLE line_fires;
+DROP INDEX tasks_expiring_blocked;
 ALTER TABLE schedules DROP COLUMN pause_reason;
 ALTER TABLE schedules DROP COLUMN consecutive_failures;
 ALTER TABLE schedules DROP COLUMN pause_on_failures;

@@ -1,0 +1,123 @@
+"""Lines in the store: who may not be under way together, whatever schedules and partitions they are of.
+
+A row stands for a fire that was let run, and goes in the transaction in which that ends, however it ends: nothing is
+locked by who is not there any more. Who decides about a line, or ends a fire of it, holds the line until its commit,
+before it holds rows of schedules and of tasks; so of two nodes that decide at once the second finds its plan stale.
+On a store with one writer there are no two at once.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from tasktick.model.line import LineFire
+from tasktick.model.schedule import Plan, Schedule
+from tasktick.model.state import Event, State, after
+from tasktick.model.task import Due
+from tasktick.store.counts import Deltas
+from tasktick.store.protocol import Transaction
+
+Named = list[tuple[str, str]]
+
+
+class Freed(msgspec.Struct, frozen=True, array_like=True):
+    """Who is first in a line where nobody is at work any more."""
+
+    line: str
+    due: Due
+
+
+def named(schedules: Iterable[Schedule], rows: Iterable[LineFire]) -> Named:
+    """The lines (tenant, line) that these schedules and these rows are about, in order."""
+    own = {(one.tenant, one.line) for one in schedules if one.line is not None}
+    return sorted(own | {(row.tenant, row.line) for row in rows})
+
+
+async def hold(
+    tx: Transaction,
+    lines: Sequence[tuple[str, str]] = (),
+    *,
+    tasks: Sequence[str] = (),
+    schedules: Sequence[str] = (),
+) -> None:
+    """Nobody else decides about these lines, nor those in which these tasks and schedules stand, until the commit.
+
+    The rows of these schedules are held too: they come before rows of tasks.
+    """
+    await tx.run("lines_hold", lines=list(lines), tasks=sorted(set(tasks)), schedules=sorted(set(schedules)))
+
+
+async def read(tx: Transaction, schedules: Sequence[Schedule]) -> list[LineFire]:
+    """Who stands in the lines of these schedules, and where else their own fires stand, in order."""
+    ids = [one.id for one in schedules]
+    return await tx.rows("lines_read", LineFire, lines=named(schedules, ()), schedules=ids)
+
+
+def of_each(schedules: Sequence[Schedule], rows: Sequence[LineFire]) -> dict[str, tuple[LineFire, ...]]:
+    """What of these rows concerns each schedule."""
+    if not rows:
+        return {}
+    in_line: defaultdict[tuple[str, str], list[LineFire]] = defaultdict(list)
+    of_schedule: defaultdict[str, list[LineFire]] = defaultdict(list)
+    for row in rows:
+        in_line[row.tenant, row.line].append(row)
+        of_schedule[row.schedule_id].append(row)
+    found = {}
+    for one in schedules:
+        mine = {*in_line.get((one.tenant, one.line or ""), ()), *of_schedule.get(one.id, ())}
+        found[one.id] = tuple(sorted(mine, key=_order))
+    return found
+
+
+def _order(row: LineFire) -> tuple[int, str, str]:
+    return row.due_at, row.task_id, row.line
+
+
+async def stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
+    """The places of plans made for lines in which others stand by now, or that another of these plans is about."""
+    resting = {place: plan for place, plan in enumerate(plans) if _rests_on_line(plan)}
+    if not resting:
+        return set()
+    schedules = [plan.before for plan in resting.values()]
+    await hold(tx, named(schedules, [row for plan in resting.values() for row in plan.line or ()]))
+    standing = of_each(schedules, await read(tx, schedules))
+    found: set[int] = set()
+    taken: set[tuple[str, str]] = set()
+    for place, plan in resting.items():
+        touched = set(named([plan.before], plan.line or ()))
+        if touched & taken or standing.get(plan.before.id, ()) != plan.line:
+            found.add(place)
+        else:
+            taken |= touched
+    return found
+
+
+def _rests_on_line(plan: Plan) -> bool:
+    return plan.line is not None and (plan.before.line is not None or bool(plan.line))
+
+
+async def join(tx: Transaction, joins: Sequence[LineFire]) -> None:
+    """These stand in a line from now on."""
+    if joins:
+        await tx.run("lines_join", rows=joins)
+
+
+async def leave(tx: Transaction, ended: Sequence[str], now: int, deltas: Deltas) -> dict[str, Due]:
+    """These tasks have ended: who is next in their lines goes; by a task that was in the way."""
+    rows = await tx.rows("lines_of", LineFire, ids=ended) if ended else []
+    if not rows:
+        return {}
+    left = named((), rows)
+    await hold(tx, left)
+    await tx.run("lines_leave", ids=sorted({row.task_id for row in rows}))
+    freed = await tx.rows("lines_freed", Freed, lines=left, now=now)
+    if freed:
+        state = after(Event.UNBLOCK, State.BLOCKED)
+        ids = [one.due.id for one in freed]
+        await tx.run("lines_go", ids=ids)
+        await tx.run("waiters_go", ids=ids, now=now, state=int(state))
+        for one in freed:
+            deltas.moved(one.due.tenant, State.BLOCKED, state, one.due.id, now, 0)
+    holders = {row.line: row.task_id for row in rows}
+    return {holders[one.line]: one.due for one in freed}

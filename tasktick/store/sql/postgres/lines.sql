@@ -1,0 +1,110 @@
+-- Lines: fires that may not be under way together. States: 1 blocked, 2 scheduled, 4 running, 5 retrying, 7 awaiting.
+
+-- Nobody else decides about these lines, nor ends who stands there, until the commit: locks by name, in their order,
+-- which leave nothing behind and are there before the first row is. Rows of schedules come after them, before tasks.
+-- name: lines_hold
+SELECT pg_advisory_xact_lock(place) FROM (
+    SELECT DISTINCT hashtextextended(current_schema() || '/' || tenant || '/' || line, 1952544623) AS place FROM (
+        SELECT row->>0 AS tenant, row->>1 AS line FROM jsonb_array_elements(:lines::text::jsonb) AS given (row)
+        UNION ALL
+        SELECT tenant, line FROM line_fires
+        WHERE (partition_id, task_id) IN (
+            SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:tasks::text::json)
+        )
+        UNION ALL
+        SELECT tenant, line FROM line_fires
+        WHERE schedule_id IN (SELECT value::uuid FROM json_array_elements_text(:schedules::text::json))
+    ) AS lines
+    ORDER BY place OFFSET 0
+) AS places;
+SELECT 1 FROM schedules
+WHERE (partition_id, id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:schedules::text::json)
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+
+-- fragment: row
+    hex_of(l.task_id), l.line, l.tenant, hex_of(l.schedule_id), l.due_at, l.waits
+
+-- name: lines_read
+SELECT json_agg(json_build_array(
+    -- include: row
+) ORDER BY l.due_at, l.task_id, l.line)
+FROM line_fires AS l
+WHERE (l.tenant, l.line) IN (
+        SELECT row->>0, row->>1 FROM jsonb_array_elements(:lines::text::jsonb) AS given (row)
+    )
+    OR l.schedule_id IN (SELECT value::uuid FROM json_array_elements_text(:schedules::text::json));
+
+-- Rows: as model/line.py, LineFire.
+-- name: lines_join
+INSERT INTO line_fires (partition_id, task_id, line, tenant, schedule_id, due_at, waits)
+SELECT
+    partition_of((row->>0)::uuid), (row->>0)::uuid, row->>1, row->>2, (row->>3)::uuid, (row->>4)::bigint,
+    (row->>5)::boolean
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row);
+
+-- name: lines_of
+SELECT json_agg(json_build_array(
+    -- include: row
+))
+FROM line_fires AS l
+WHERE (l.partition_id, l.task_id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+);
+
+-- name: lines_leave
+DELETE FROM line_fires
+WHERE (partition_id, task_id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+);
+
+-- Who is first in each of these lines, where nobody is at work any more. It is locked: one that was just cancelled by
+-- somebody who has yet to come to its line does not go.
+-- name: lines_freed
+SELECT json_agg(json_build_array(
+    named.line, json_build_array(hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, :now::bigint)
+))
+FROM (
+    SELECT row->>0 AS tenant, row->>1 AS line FROM jsonb_array_elements(:lines::text::jsonb) AS given (row)
+) AS named
+CROSS JOIN LATERAL (
+    SELECT first.* FROM line_fires AS w
+    JOIN tasks AS first ON first.partition_id = w.partition_id AND first.id = w.task_id
+    WHERE w.tenant = named.tenant AND w.line = named.line AND w.waits AND first.state + 0 = 1
+    ORDER BY w.due_at, w.task_id LIMIT 1
+    FOR NO KEY UPDATE OF first
+) AS t
+WHERE NOT EXISTS (
+    SELECT 1 FROM line_fires AS g
+    JOIN tasks AS at_work ON at_work.partition_id = g.partition_id AND at_work.id = g.task_id
+    WHERE g.tenant = named.tenant AND g.line = named.line AND NOT g.waits
+        AND (
+            at_work.state + 0 IN (1, 4, 5, 7) OR (at_work.state + 0 = 2 AND at_work.due_at <= :now::bigint)
+        )
+);
+
+-- name: lines_go
+UPDATE line_fires SET waits = false
+WHERE (partition_id, task_id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+);
+
+-- Fires that were let run, and ended before they began: schedule, task, nominal time, reason.
+-- name: ledger_unstarted
+UPDATE schedules SET fired = fired - counted.times, skipped = skipped + counted.times
+FROM (
+    SELECT f.partition_id, f.schedule_id, count(*) AS times
+    FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+    JOIN fires AS f
+        ON f.partition_id = partition_of((row->>0)::uuid) AND f.schedule_id = (row->>0)::uuid
+        AND f.nominal_at = (row->>2)::bigint
+    WHERE f.task_id = (row->>1)::uuid AND f.outcome = 'run'
+    GROUP BY f.partition_id, f.schedule_id
+) AS counted
+WHERE schedules.partition_id = counted.partition_id AND schedules.id = counted.schedule_id;
+UPDATE fires SET outcome = 'skipped', reason = row->>3
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+WHERE fires.partition_id = partition_of((row->>0)::uuid) AND fires.schedule_id = (row->>0)::uuid
+    AND fires.nominal_at = (row->>2)::bigint AND fires.task_id = (row->>1)::uuid AND fires.outcome = 'run';
