@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tasktick.model.change import patch
+from tasktick.model.change import expire, patch
 from tasktick.model.change import pause as pause_task
 from tasktick.model.ids import wire
-from tasktick.model.schedule import CatchUp
+from tasktick.model.schedule import CatchUp, FireTemplate
 from tasktick.model.state import State
 from tasktick.store import lateness
 from tests.store import told
@@ -130,3 +130,26 @@ async def test_a_fire_that_gives_up_or_expires_is_told(world: World) -> None:
     assert await calendar.fire(name, 400) is State.DEAD
     [(kind, data)] = await told_of(world)
     assert (kind, data["reason"], data["status"], data["attempts"]) == ("schedule.failing", "rejected", 400, 1)
+
+
+async def test_each_failure_in_a_row_is_told_and_the_success_that_ends_them(world: World) -> None:
+    calendar = Calendar(world)
+    name = await calendar.create()
+    for status in (400, 400, 200, 200):
+        await calendar.fire(name, status)
+        world.now += MINUTE_MS
+    assert [(kind, data.get("consecutive_failures")) for kind, data in await told_of(world)] == [
+        ("schedule.failing", 1),
+        ("schedule.failing", 2),
+        ("schedule.recovered", None),
+    ]
+
+
+async def test_a_fire_that_was_to_start_by_a_time_is_told_when_that_has_passed(world: World) -> None:
+    calendar = Calendar(world)
+    template = FireTemplate("receiver.example", "default", 5, 5, 30_000, 30_000, expires_in_ms=1_000)
+    fire = await calendar.ahead(await calendar.create(template=template))
+    world.now = fire.due_at + 1_000
+    assert await world.write(expire(fire, world.now)) == [fire.id]
+    [(kind, data)] = await told_of(world)
+    assert (kind, data["reason"], data["task"]) == ("schedule.failing", "expired", wire("tsk", fire.id))
