@@ -48,15 +48,13 @@ def test_a_kill_around_each_turn_neither_loses_nor_doubles_it(tmp_path: Path) ->
             deadline = time.monotonic() + DEADLINE_S
             while program.ctl("check", "show", "key:job")["state"] != "down":
                 assert time.monotonic() < deadline
-                process.kill()
-                process.wait()
+                end(process)
                 kills += 1
                 process = started(program, log)
             assert kills > 0
             assert told(program) == ["check.up", "check.late", "check.down"]
             assert ping(program, check, "/3") == "OK"
-            process.kill()
-            process.wait()
+            end(process)
             process = started(program, log)
             assert [one["exit_code"] for one in program.ctl("check", "pings", "key:job")["data"]] == [3, None]
             assert told(program)[3:] == ["check.failed"]
