@@ -55,14 +55,13 @@ class Retention:
             finished = await self._writer.write(lambda tx: retention.remove_finished(tx, before, rows_max), Lane.UPKEEP)
             names = await self._writer.write(lambda tx: retention.remove_names(tx, now, rows_max), Lane.UPKEEP)
             fires = await self._writer.write(lambda tx: retention.remove_ledger(tx, before, rows_max), Lane.UPKEEP)
-            pings = await self._writer.write(lambda tx: retention.remove_pings(tx, before, rows_max), Lane.UPKEEP)
             await self._writer.write(lambda tx: leases.forget_nodes(tx, before), Lane.UPKEEP)
             more = await self._tidy(now, before) or more_events
         except StoreUnavailable:
             return IDLE_MS
-        if finished or names or fires or pings:
-            log.debug("retention_removed", tasks=finished, names=names, fires=fires, pings=pings)
-        return BETWEEN_BATCHES_MS if more or max(finished, names, fires, pings) >= rows_max else IDLE_MS
+        if finished or names or fires:
+            log.debug("retention_removed", tasks=finished, names=names, fires=fires)
+        return BETWEEN_BATCHES_MS if more or max(finished, names, fires) >= rows_max else IDLE_MS
 
     def _clock_is_doubtful(self) -> bool:
         """Whether the clock was lately set by so much that nobody can tell what is old."""

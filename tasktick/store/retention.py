@@ -24,10 +24,5 @@ async def remove_events(tx: Transaction, before: int, events_max: int, limit: in
 
 
 async def remove_ledger(tx: Transaction, before: int, limit: int) -> int:
-    """Remove some of the ledger that is as old and whose tasks are gone, and what schedules sent once; how many."""
-    return await schedules.purge(tx, before, limit)
-
-
-async def remove_pings(tx: Transaction, before: int, limit: int) -> int:
-    """Remove some pings of checks that are as old; how many."""
-    return await checkins.purge(tx, before, limit)
+    """Remove some of the ledger that is as old and whose tasks are gone, what schedules sent once, and pings; how many."""
+    return max(await schedules.purge(tx, before, limit), await checkins.purge(tx, before, limit))

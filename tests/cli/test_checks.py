@@ -52,12 +52,14 @@ def test_a_kill_around_each_turn_neither_loses_nor_doubles_it(tmp_path: Path) ->
                 kills += 1
                 process = started(program, log)
             assert kills > 0
-            assert told(program) == ["check.up", "check.late", "check.down"]
+            # Where a start takes longer than the grace, it is down without having been seen to be late.
+            turns = told(program)
+            assert turns in (["check.up", "check.late", "check.down"], ["check.up", "check.down"])
             assert ping(program, check, "/3") == "OK"
             end(process)
             process = started(program, log)
             assert [one["exit_code"] for one in program.ctl("check", "pings", "key:job")["data"]] == [3, None]
-            assert told(program)[3:] == ["check.failed"]
+            assert told(program) == [*turns, "check.failed"]
             with pytest.raises(HTTPError, match="404"):
                 ping(program, {"ping_path": "/ping/chk_0"})
             process.send_signal(signal.SIGTERM)
