@@ -24,5 +24,5 @@ async def remove_events(tx: Transaction, before: int, events_max: int, limit: in
 
 
 async def remove_ledger(tx: Transaction, before: int, limit: int) -> int:
-    """Remove some of the ledger that is as old and whose tasks are gone, what schedules sent once, and pings; how many."""
+    """Remove some of the ledger, as old and without tasks, what schedules sent once, and pings."""
     return max(await schedules.purge(tx, before, limit), await checkins.purge(tx, before, limit))
