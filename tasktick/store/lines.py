@@ -111,6 +111,13 @@ async def leave(tx: Transaction, ended: Sequence[str], now: int, deltas: Deltas)
     left = named((), rows)
     await hold(tx, left)
     await tx.run("lines_leave", ids=sorted({row.task_id for row in rows}))
+    in_line = [row for row in rows if row.waits]
+    if in_line:
+        await tx.run(
+            "lines_step_out",
+            ids=sorted({row.task_id for row in in_line}),
+            schedules=sorted({row.schedule_id for row in in_line}),
+        )
     freed = await tx.rows("lines_freed", Freed, lines=left, now=now)
     if freed:
         state = after(Event.UNBLOCK, State.BLOCKED)

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import msgspec
 
+from tests.chaos.ledger_lines import SUPERSEDED, lines, overlaps
 from tests.chaos.ledger_policy import outcomes
 from tests.chaos.ledger_story import MISSED, RUN, SKIPPED, Arrival, Book, Edition, Entry, Fire, LedgerStory
 from tests.chaos.nominal import Timing, collapsed, local_ms, times
@@ -31,7 +32,7 @@ def judge(story: LedgerStory) -> list[Violation]:
         arrivals[arrival.task_id].append(arrival)
     for book in story.books:
         found += [*coverage(story, book), *outcomes(story, book), *fires(story, book), *hits(story, book, arrivals)]
-    return found
+    return [*found, *lines(story, arrivals)]
 
 
 def count(story: LedgerStory) -> Counter[str]:
@@ -39,13 +40,21 @@ def count(story: LedgerStory) -> Counter[str]:
     counted: Counter[str] = Counter()
     for book in story.books:
         for entry in book.entries:
-            counted[f"ledger {entry.word}"] += entry.times
+            counted[f"ledger {_kind(entry)}"] += entry.times
             counted["ledger stretch"] += entry.times > 1
             counted["ledger collapsed"] += entry.collapsed > 1
         counted["editions"] += len(book.editions)
+        counted["paused by failures"] += book.consecutive_failures is not None and any(
+            edition.pause_on_failures is not None and edition.by_failures for edition in book.editions
+        )
     counted["schedules"] = len(story.books)
     counted["arrivals"] = len(story.arrivals)
     return +counted
+
+
+def _kind(entry: Entry) -> str:
+    """Outcome and reason, whoever it was."""
+    return f"{entry.outcome}(cancel_other)" if (entry.reason or "").startswith(SUPERSEDED) else entry.word
 
 
 class Era(msgspec.Struct, frozen=True):
@@ -195,19 +204,4 @@ def hits(story: LedgerStory, book: Book, arrivals: dict[str, list[Arrival]]) -> 
         if len(tasks) > 1:
             yield Violation("fired_twice", f"{name}: {nominal} by {sorted(tasks)}")
     if all(edition.overlap != "allow" for edition in book.editions):
-        yield from _overlaps(story, book, arrivals)
-
-
-def _overlaps(story: LedgerStory, book: Book, arrivals: dict[str, list[Arrival]]) -> Iterator[Violation]:
-    sent: list[tuple[Fire, list[Arrival]]] = []
-    for fire in book.fires:
-        if not fire.triggered and arrivals.get(fire.task_id):
-            sent.append((fire, sorted(arrivals[fire.task_id], key=lambda one: one.true)))
-    sent.sort(key=lambda one: one[1][0].true)
-    for (one, earlier), (other, later) in pairwise(sent):
-        last, first = earlier[-1], later[0]
-        cut = last.until is None or any(last.true <= death <= last.until for death in story.deaths)
-        if first.true < last.true or (not cut and last.until is not None and first.true < last.until):
-            yield Violation(
-                "overlapping", f"{book.schedule_id}: {other} began in {one}: {first}, {last}", other.task_id
-            )
+        yield from overlaps(story, name, book.fires, arrivals)

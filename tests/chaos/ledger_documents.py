@@ -17,6 +17,8 @@ def asked(edition: Edition) -> dict[str, Any]:
         "timezone": timing.zone,
         "dst": {"gap": timing.gap, "repeat": timing.repeat},
         "overlap": edition.overlap,
+        "overlap_key": edition.overlap_key,
+        "pause_on_failures": edition.pause_on_failures,
         "catch_up": {"mode": edition.mode, "max": edition.max_runs},
         "jitter": edition.jitter_ms / 1_000,
     }

@@ -9,7 +9,9 @@ import msgspec
 from tests.chaos.dump import STATES
 from tests.chaos.ledger_story import Book, Edition, Entry, Fire
 
-SCHEDULES = "SELECT id, version, next_id, fired, skipped, missed FROM schedules ORDER BY id"
+SCHEDULES = """
+    SELECT id, version, next_id, fired, skipped, missed, paused, consecutive_failures FROM schedules ORDER BY id
+"""
 ENTRIES = """
     SELECT schedule_id, nominal_at, outcome, reason, task_id, schedule_version, decided_at, local_ms, collapsed,
         missed, until_at, times
@@ -79,7 +81,8 @@ def book_of(name: str, asked: list[Edition], entries: list[Entry], fires: list[F
     if row is None:  # deleted: its counts went with it
         ran = [sum(one.times for one in entries if one.outcome == word) for word in ("run", "skipped", "missed")]
         row = (asked[-1].version, None, *ran)
-    version, next_id, fired, skipped, missed = row
+    version, next_id, fired, skipped, missed, *standing = row
+    paused, failures = standing or (False, None)
     return Book(
         schedule_id=name,
         editions=with_ends_of_pauses(asked, version),
@@ -89,21 +92,27 @@ def book_of(name: str, asked: list[Edition], entries: list[Entry], fires: list[F
         fired=fired,
         skipped=skipped,
         missed=missed,
+        paused=bool(paused),
+        consecutive_failures=failures,
     )
 
 
 def with_ends_of_pauses(asked: list[Edition], version: int) -> list[Edition]:
-    """A pause with an end ends by itself, which is one more version."""
+    """A pause with an end ends by itself, and failures begin one, which is one more version each."""
     found: list[Edition] = []
     for edition in asked:
-        _end_pause(found, edition.version)
+        _by_itself(found, edition.version)
         found.append(edition)
-    _end_pause(found, version + 1)
+    _by_itself(found, version + 1)
     return found
 
 
-def _end_pause(found: list[Edition], before: int) -> None:
-    if found and found[-1].paused_until is not None and found[-1].version == before - 2:
+def _by_itself(found: list[Edition], before: int) -> None:
+    """What a schedule became between what it was asked to be and that version."""
+    while found and found[-1].version < before - 1:
         last = found[-1]
-        over = {"version": last.version + 1, "at": last.paused_until, "paused": False, "paused_until": None}
-        found.append(msgspec.structs.replace(last, **over))
+        by_failures = not last.paused and last.pause_on_failures is not None
+        if last.paused_until is None and not by_failures:
+            return
+        fields = {"version": last.version + 1, "at": last.paused_until or last.at, "paused": by_failures}
+        found.append(msgspec.structs.replace(last, **fields, paused_until=None, by_failures=by_failures))

@@ -5,9 +5,16 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import groupby
 
+from tests.chaos.ledger_lines import (
+    BUFFERING,
+    BY_TASK,
+    TAKEN_BACK,
+    before_it,
+    on_its_way,
+    was_let_run,
+)
 from tests.chaos.ledger_story import (
     MISSED,
-    ORDER_SLACK_MS,
     RUN,
     SKIPPED,
     Absence,
@@ -20,11 +27,9 @@ from tests.chaos.ledger_story import (
 from tests.chaos.nominal import DAY_MS, times
 from tests.chaos.verdict import Violation
 
-# Decided by what had happened to the task before its schedule looked at it.
-BY_TASK = frozenset({"cancelled", "expired"})
-# Taken back after it was let run: it waited for the one before it.
-TAKEN_BACK = frozenset({"paused", "deleted"})
-LATELY = 4
+LATELY = 8
+# Said of a time that was not run for others that were on their way.
+HELD_UP = frozenset({"skipped(overlap)", "skipped(buffer_full)", "run(buffered)"})
 
 
 def outcomes(story: LedgerStory, book: Book) -> Iterator[Violation]:
@@ -74,7 +79,8 @@ def _readings(story: LedgerStory, batch: list[Entry], held: dict[str, Fire]) -> 
     """What was left to policy: all of it, but for a first fire that had begun, or had ended, by itself."""
     first, rest = batch[0], batch[1:]
     if first.outcome == SKIPPED and first.reason in BY_TASK:
-        return [rest]
+        # It had ended by itself, or policy let it run and it ended before it began.
+        return [rest, batch]
     fire = held.get(first.task_id or "")
     if first.outcome != RUN or fire is None:
         return [batch]
@@ -102,8 +108,12 @@ def _let_run(entry: Entry, edition: Edition) -> bool:
     if entry.times > 1 or entry.outcome == MISSED:
         return False
     if entry.outcome == SKIPPED:
-        return entry.reason == "overlap" or (edition.overlap == "buffer_one" and entry.reason in TAKEN_BACK)
-    return entry.reason is None or (entry.reason == "buffered" and edition.overlap == "buffer_one")
+        return (
+            entry.reason in {"overlap", "buffer_full"}
+            or was_let_run(entry)
+            or (edition.overlap in BUFFERING and entry.reason in TAKEN_BACK)
+        )
+    return entry.reason is None or (entry.reason == "buffered" and edition.overlap in BUFFERING)
 
 
 def _ends(edition: Edition, backlog: list[Entry]) -> list[int]:
@@ -131,7 +141,8 @@ def _as_policy(edition: Edition, backlog: list[Entry], until: int, missed_after_
     missed = len(late) - 1 if edition.mode in {"latest", "earliest"} else 0
     for entry in backlog:
         if entry.times == 1 and first <= entry.nominal_at <= last:
-            counted = {missed} if entry.outcome == RUN else {0, missed if entry.reason in TAKEN_BACK else 0}
+            taken = entry.reason in TAKEN_BACK or was_let_run(entry)
+            counted = {missed} if entry.outcome == RUN else {0, missed if taken else 0}
             if not _let_run(entry, edition) or entry.missed not in counted:
                 return False
         elif entry.word != f"missed(catch_up:{edition.mode})" or entry.nominal_at <= first <= entry.last_at:
@@ -176,21 +187,32 @@ def _overlap(
     # Several: one that waited may have been cancelled while what it waited for went on.
     lately: deque[Entry] = deque(maxlen=LATELY)
     for entry in book.entries:
-        if entry.word in {"skipped(overlap)", "run(buffered)"} and entry.version in editions:
-            allowed = editions[entry.version].overlap != "allow"
-            if not allowed or not any(_on_its_way(story, one, entry, held) for one in lately):
+        if entry.word in HELD_UP and entry.version in editions:
+            edition = editions[entry.version]
+            justified = edition.overlap != "allow" and (
+                any(_on_its_way(story, one, entry, held) for one in lately)
+                or (edition.overlap == "cancel_other" and _last_takes_all(book, entry))
+                or (edition.overlap_key is not None and before_it(story, book, entry) > 0)
+            )
+            if not justified:
                 yield Violation("overlap_unjustified", f"{book.schedule_id}: {entry} after {list(lately)}")
-        if entry.outcome == RUN or (entry.reason in TAKEN_BACK and not editions[entry.version].paused):
+        if was_let_run(entry) or (entry.reason in TAKEN_BACK and not editions[entry.version].paused):
             lately.append(entry)
+
+
+def _last_takes_all(book: Book, entry: Entry) -> bool:
+    """Whether a later time was let run by the same decision."""
+    decision = (entry.version, entry.decided_at)
+    return any(
+        (one.version, one.decided_at) == decision and one.nominal_at > entry.nominal_at and was_let_run(one)
+        for one in book.entries
+    )
 
 
 def _on_its_way(story: LedgerStory, before: Entry, entry: Entry, held: dict[str, Fire]) -> bool:
     if (before.version, before.decided_at) == (entry.version, entry.decided_at):
         return True
-    fire = held.get(before.task_id or "")
-    if fire is None or fire.completed_at is None:
-        return fire is not None
-    return story.may_precede(entry.decided_at, fire.completed_at, ORDER_SLACK_MS + story.commit_ms)
+    return on_its_way(story, held.get(before.task_id or ""), entry)
 
 
 def _claims(story: LedgerStory, book: Book, editions: dict[int, Edition], held: dict[str, Fire]) -> Iterator[Violation]:

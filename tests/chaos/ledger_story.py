@@ -31,9 +31,13 @@ class Edition(msgspec.Struct, frozen=True, kw_only=True):
     end_at: int | None = None
     max_fires: int | None = None
     jitter_ms: int = 0
+    overlap_key: str | None = None
+    pause_on_failures: int | None = None
     paused: bool = False
     paused_until: int | None = None
     deleted: bool = False
+    by_failures: bool = False
+    """It became so by itself."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +99,8 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     fired: int = 0
     skipped: int = 0
     missed: int = 0
+    paused: bool = False
+    consecutive_failures: int | None = None
 
 
 class Absence(msgspec.Struct, frozen=True):

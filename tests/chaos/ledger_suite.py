@@ -47,7 +47,9 @@ TIMINGS = (
     Timing(cron="30 2 * * *", zone="Europe/Berlin"),
     Timing(cron="0 * * * *", zone="Asia/Kolkata"),
 )
-BEHAVIOURS = ("ok", "ok", "slow", "flaky", "slow")
+BEHAVIOURS = ("ok", "lazy", "reject", "flaky", "slow", "ok", "reject")
+OVERLAPS = ("skip", "allow", "buffer_one", "buffer_all", "buffer_all", "cancel_other")
+FAILURES = 3
 FAULTS = ("kill", "kill", "armed", "armed", "outage", "outage", "step", "step", "back", "term", "hold", "step_down")
 # Where a process kills itself: about the commits that decide times, that claim a fire and that end one.
 LABELS = (
@@ -211,7 +213,10 @@ class LedgerRun:
             version=1,
             at=0,
             timing=timing,
-            overlap=random.choice(("skip", "skip", "allow", "buffer_one")),
+            overlap=random.choice(OVERLAPS),
+            # Every third shares a line with others, and every fourth has enough of failures.
+            overlap_key="shared" if number % 3 == 0 else None,
+            pause_on_failures=FAILURES if number % 4 == 2 else None,
             mode=random.choice(("latest", "latest", "earliest", "none", "all")),
             max_runs=random.choice((100, 3)),
             jitter_ms=random.choice((0, 0, 300)),
@@ -280,7 +285,9 @@ class LedgerRun:
         if document["paused_until"] is not None:
             standing["paused_until"] = instant(document["paused_until"])
         at = instant(document["updated_at"])
-        editions.append(msgspec.structs.replace(last, **(changed | standing), version=version, at=at))
+        by_itself = document["pause_reason"] == "failures" and not last.paused
+        changed = changed | standing | {"by_failures": by_itself}
+        editions.append(msgspec.structs.replace(last, **changed, version=version, at=at))
 
     async def _ask_again(self, session: aiohttp.ClientSession) -> None:
         """What was left open by a fault is asked for, or asked again under the same key."""
@@ -378,6 +385,7 @@ class LedgerRun:
         """What a run of this length must have seen."""
         demanded = ["ledger run", "arrivals"]
         if self._count >= 50:
+            demanded += ["ledger run(buffered)", "ledger skipped(overlap)", "paused by failures"]
             demanded += ["clock_forward", "clock_back", "fault_sigkill", "fault_sigterm", "ledger skipped(paused)"]
             demanded += ["ledger missed(catch_up:latest)", "ledger stretch", *(f"at_{label}" for label in LABELS)]
         return [f"nothing of this was seen: {name}" for name in demanded if not self._counters[name]]

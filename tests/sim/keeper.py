@@ -15,7 +15,7 @@ from tasktick.model.schedule import Plan, Schedule, pause, stand_still
 from tasktick.model.state import State
 from tasktick.model.task import Payload, Target, TaskState
 from tasktick.node import Node
-from tasktick.scheduler.book import Moment, new_fire
+from tasktick.scheduler.book import Moment, heeding, new_fire
 from tasktick.scheduler.plan import begin, edit, resume, settle
 from tasktick.store import schedules, tasks
 from tasktick.store.protocol import Transaction
@@ -167,7 +167,8 @@ class Keeper:
         async def operation(tx: Transaction) -> TaskState | None:
             seen = await schedules.find(tx, TENANT, f"sch_{name}")
             row = seen.schedule
-            task = seen.tasks.get((row.next_id if ahead else row.buffered_id) or "")
+            waiting = row.buffered_id or next((one.task_id for one in seen.line if one.waits), None)
+            task = seen.tasks.get((row.next_id if ahead else waiting) or "")
             if task is None:
                 return None
             try:
@@ -219,13 +220,13 @@ class Keeper:
             plans = []
             seen = await schedules.find(tx, TENANT, f"sch_{name}")
             while seen.schedule.look_at is not None and seen.schedule.look_at <= now:
-                plan = settle(seen.schedule, seen.tasks, moment)
+                plan = settle(seen.schedule, seen.tasks, heeding(moment, {}, seen.line))
                 if plan is None:
                     break
                 assert await schedules.carry_out(tx, [plan]) == [True]
                 plans.append(plan)
                 seen = await schedules.find(tx, TENANT, f"sch_{name}")
-            changed = await operation(tx, seen, moment)  # type: ignore[misc] # a coroutine of a plan
+            changed = await operation(tx, seen, heeding(moment, {}, seen.line))  # type: ignore[misc] # a coroutine of a plan
             return plans if changed is None else [*plans, changed]
 
         self._hint(node, *await node.world.database.write(whole))

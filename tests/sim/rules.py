@@ -50,11 +50,16 @@ def draw_timing(random: Random) -> Timing:
 def draw_edition(random: Random, now: int) -> Edition:
     """Any schedule, as it is created."""
     timing = draw_timing(random)
+    # Drawn apart: seeds that once failed have schedules as they had.
+    line = Random(f"line.{now}.{timing}")
+    overlap = random.choice(("skip", "skip", "allow", "buffer_one"))
     return Edition(
         version=1,
         at=now,
         timing=timing,
-        overlap=random.choice(("skip", "skip", "allow", "buffer_one")),
+        overlap=line.choice(("buffer_all", "cancel_other")) if line.random() < 0.4 else overlap,
+        overlap_key=line.choice(("a", "b")) if line.random() < 0.25 else None,
+        pause_on_failures=line.choice((1, 3)) if line.random() < 0.3 else None,
         mode=random.choice(("latest", "latest", "earliest", "none", "all")),
         window_ms=random.choice((None, None, 120_000, 3_600_000)),
         max_runs=random.choice((100, 3)),
@@ -73,7 +78,7 @@ def draw_edit(random: Random, edition: Edition) -> dict[str, Any]:
     if random.random() < 0.5:
         changed["mode"] = random.choice(("latest", "earliest", "none", "all"))
     if random.random() < 0.3 and edition.overlap != "allow":
-        changed["overlap"] = random.choice(("skip", "buffer_one"))
+        changed["overlap"] = random.choice(("skip", "buffer_one", "buffer_all", "cancel_other"))
     return changed
 
 
@@ -89,6 +94,8 @@ def asked_of(edition: Edition) -> dict[str, Any]:
     return {
         "rule": rule_of(edition.timing),
         "overlap": edition.overlap,
+        "overlap_key": edition.overlap_key,
+        "pause_on_failures": edition.pause_on_failures,
         "catch_up": CatchUp(edition.mode, edition.window_ms, edition.max_runs),  # type: ignore[arg-type] # one of them
         "start_at": edition.start_at,
         "end_at": edition.end_at,

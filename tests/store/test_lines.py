@@ -399,6 +399,23 @@ async def test_another_overlap_does_not_forget_who_waits(calendar: Calendar, wan
         assert await calendar.outcomes(name) == expected[0]
 
 
+async def test_one_that_waited_and_ends_does_not_hide_those_before_it_from_another_overlap(calendar: Calendar) -> None:
+    name = await calendar.create(overlap="buffer_all")
+    await _under_way(calendar, name)
+    await calendar.pass_ms(MINUTE_MS)
+    seen = await calendar.find(name)
+    plan = edit(seen.schedule, replaced(seen.schedule, overlap="skip"), seen.tasks, calendar.moment())
+    await calendar.world.database.write(lambda tx: schedules.define(tx, plan))
+
+    await calendar.world.act("cancel", (await _task(calendar, name, 1)).id)
+
+    ahead = await calendar.ahead(name)
+    calendar.world.now = ahead.due_at
+    assert await calendar.world.claim(ahead.id) == [], "the first one still runs"
+    await calendar.settle()
+    assert await calendar.outcomes(name) == ["run", "skipped(cancelled)", "skipped(overlap)"]
+
+
 async def test_a_fire_that_was_under_way_before_the_line_was_is_in_the_way(calendar: Calendar) -> None:
     name = await calendar.create(overlap="skip")
     running = await calendar.run_ahead(name)

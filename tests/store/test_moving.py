@@ -182,7 +182,7 @@ async def test_a_daemon_goes_on_where_the_old_one_stopped(newest_server: str, ri
     async with served(newest_server, tmp_path) as database:
         world = World(database, seed=5)
         rows = await database.read(lambda tx: claims.orphans(tx, 100, None))
-        assert len(rows) == 3, "who had the file is proven dead: what it was at is taken up at once"
+        assert len(rows) == 4, "who had the file is proven dead: what it was at is taken up at once"
         await world.start("incarnation-9")
         epochs = {lease.partition: lease.epoch for lease in before}
         assert all(world.epochs[partition] == epoch + 1 for partition, epoch in epochs.items())

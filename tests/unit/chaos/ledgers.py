@@ -26,6 +26,9 @@ class Scribe:
         self.now = 0.0
         self.next_id: str | None = None
         self.counts: dict[str, int] | None = None
+        self.failures: tuple[int, bool] | None = None
+        self.others: list[Scribe] = []
+        self.name = "s"
 
     def decide(self, step: float, outcome: str = "run", reason: str | None = None, **fields: Any) -> Entry:
         """A row of the ledger and its task; a run is sent and succeeds."""
@@ -68,6 +71,13 @@ class Scribe:
         walls = [START + int(step * STEP_MS) for step in (from_step, to_step)]
         self.absences.append(Absence(walls[0], walls[1], walls[1], start=True))
 
+    def beside(self, **fields: Any) -> "Scribe":
+        """Another schedule of the same history."""
+        other = Scribe(**fields)
+        other.name = f"s{len(self.others)}"
+        self.others.append(other)
+        return other
+
     def story(self) -> LedgerStory:
         """All that was written down."""
         entries = sorted(self.entries, key=lambda one: one.nominal_at)
@@ -75,8 +85,11 @@ class Scribe:
             word: sum(one.times for one in entries if one.outcome == word) for word in ("run", "skipped", "missed")
         }
         counts |= self.counts or {}
+        failures, paused = self.failures or (None, False)
         book = Book(
-            schedule_id="s",
+            schedule_id=self.name,
+            consecutive_failures=failures,
+            paused=paused,
             editions=self.editions,
             entries=entries,
             fires=self.fires,
@@ -86,8 +99,8 @@ class Scribe:
             missed=counts["missed"],
         )
         return LedgerStory(
-            books=[book],
-            arrivals=self.arrivals,
+            books=[book, *(one for other in self.others for one in other.story().books)],
+            arrivals=[*self.arrivals, *(one for other in self.others for one in other.arrivals)],
             absences=self.absences,
             clock=self.clock,
             ended_true=START + int(self.now * STEP_MS) + 1_000,

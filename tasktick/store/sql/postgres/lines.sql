@@ -60,6 +60,37 @@ WHERE (partition_id, task_id) IN (
     SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
 );
 
+-- Who has ended in line does not hide those before it from a schedule that has left the line since: the last of its
+-- fires that stand there is the one that the next must not overlap.
+-- name: lines_step_out
+SELECT 1 FROM schedules
+WHERE (partition_id, id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:schedules::text::json)
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+UPDATE tasks SET after_id = heirs.heir, version = tasks.version + 1
+FROM (
+    SELECT s.next_id, s.last_id, (
+        SELECT l.task_id FROM line_fires AS l WHERE l.schedule_id = s.id ORDER BY l.due_at DESC, l.task_id DESC LIMIT 1
+    ) AS heir
+    FROM schedules AS s
+    WHERE (s.partition_id, s.id) IN (
+            SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:schedules::text::json)
+        )
+        AND s.last_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json))
+) AS heirs
+WHERE tasks.partition_id = partition_of(heirs.next_id) AND tasks.id = heirs.next_id
+    AND tasks.after_id = heirs.last_id AND heirs.heir IS NOT NULL;
+UPDATE schedules SET last_id = coalesce((
+    SELECT l.task_id FROM line_fires AS l
+    WHERE l.schedule_id = schedules.id ORDER BY l.due_at DESC, l.task_id DESC LIMIT 1
+), last_id)
+WHERE (partition_id, id) IN (
+        SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:schedules::text::json)
+    )
+    AND last_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));
+
 -- Who is first in each of these lines, where nobody is at work any more. It is locked: one that was just cancelled by
 -- somebody who has yet to come to its line does not go.
 -- name: lines_freed

@@ -31,6 +31,24 @@ FROM line_fires AS l WHERE l.task_id IN (SELECT value FROM json_each(:ids));
 -- name: lines_leave
 DELETE FROM line_fires WHERE task_id IN (SELECT value FROM json_each(:ids));
 
+-- Who has ended in line does not hide those before it from a schedule that has left the line since: the last of its
+-- fires that stand there is the one that the next must not overlap.
+-- name: lines_step_out
+UPDATE tasks SET after_id = heirs.heir, version = tasks.version + 1
+FROM (
+    SELECT s.next_id, s.last_id, (
+        SELECT l.task_id FROM line_fires AS l WHERE l.schedule_id = s.id ORDER BY l.due_at DESC, l.task_id DESC LIMIT 1
+    ) AS heir
+    FROM schedules AS s
+    WHERE s.id IN (SELECT value FROM json_each(:schedules)) AND s.last_id IN (SELECT value FROM json_each(:ids))
+) AS heirs
+WHERE tasks.id = heirs.next_id AND tasks.after_id = heirs.last_id AND heirs.heir IS NOT NULL;
+UPDATE schedules SET last_id = coalesce((
+    SELECT l.task_id FROM line_fires AS l
+    WHERE l.schedule_id = schedules.id ORDER BY l.due_at DESC, l.task_id DESC LIMIT 1
+), last_id)
+WHERE id IN (SELECT value FROM json_each(:schedules)) AND last_id IN (SELECT value FROM json_each(:ids));
+
 -- Who is first in each of these lines, where nobody is at work any more.
 -- name: lines_freed
 SELECT json_group_array(json_array(
