@@ -45,6 +45,7 @@ from tasktick.notify import Watchdog
 from tasktick.processes.host import Alone, Hooks, Host
 from tasktick.processes.sockets import url_of
 from tasktick.processes.terminal import Terminal
+from tasktick.scheduler.check_watch import count as count_told
 from tasktick.service import Services
 from tasktick.settings import Config, check_listen
 from tasktick.store.opening import OpenStore, open_store
@@ -336,6 +337,7 @@ class Daemon:
             reasons_not_ready=reasons_not_ready,
             draining=lambda: self.draining,
             overloaded=lambda: database.writer.overloaded,
+            told=partial(count_told, self._metrics),
             metrics_text=self.host.metrics,
             standing=node.standing,
             latencies=node.ready.limits.latencies,

@@ -21,6 +21,7 @@ from tasktick.cluster.seat import Hears, Ring, Seat
 from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.deadlines import Deadlines
+from tasktick.dispatch.deadman import Deadman
 from tasktick.dispatch.dispatcher import Dispatcher, Identity, Signing, Tools
 from tasktick.dispatch.flight import Hands
 from tasktick.metrics import Metrics
@@ -32,11 +33,13 @@ from tasktick.ready.limits import Limits
 from tasktick.ready.queue import ReadyQueue
 from tasktick.ready.standing import Standing
 from tasktick.scheduler.book import Moment
+from tasktick.scheduler.check_watch import CheckWatch
 from tasktick.scheduler.horizon import Horizon
 from tasktick.scheduler.intake import Intake
 from tasktick.scheduler.loader import Loader
 from tasktick.scheduler.materialise import Decider, Materialiser
 from tasktick.scheduler.retention import Retention
+from tasktick.scheduler.rounds import Rounds
 from tasktick.scheduler.sweeper import Rescue, Sweeper
 from tasktick.scheduler.ticker import Ticker
 from tasktick.service import Services
@@ -168,6 +171,8 @@ class Node:
             self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
         )
         self.sweeper = Sweeper(clock, database, self.intake, metrics, self._rescue(), config.scheduler.sweep_every_ms)
+        self.check_watch = CheckWatch(clock, database, metrics, lambda: self.ownership.partitions)
+        self.deadman = self._make_deadman()
         self.retention = Retention(clock, self._alone(RETENTION), database.tidy, config.store)
         self.materialiser = Materialiser(
             clock,
@@ -179,6 +184,19 @@ class Node:
             missed_rows_max=config.scheduler.missed_rows_max,
         )
 
+    def _make_deadman(self) -> Deadman:
+        world, config = self.world, self._config.deadman
+        begun, busy = (lambda: world.metrics.fired.total), (lambda: len(self.hands))
+        rounds = Rounds(world.services.rounds, world.clock.monotonic_ms, self.ready.oldest_due_at, begun, busy)
+
+        def unhealthy() -> list[str]:
+            facts = {"loading": not self.loaded, "no_lease": not self.is_trusted}
+            faults = rounds.faults(world.clock.now_ms(), config.lateness_max_ms)
+            return [reason for reason, holds in facts.items() if holds] + faults
+
+        tools = (world.clock, world.database, world.sender, world.metrics)
+        return Deadman(config, *tools, unhealthy=unhealthy, incarnation=lambda: self.incarnation)
+
     def _rescue(self) -> Rescue:
         return Rescue(
             self._end_batch,
@@ -187,6 +205,7 @@ class Node:
             self.hands.ids,
             lambda: self.ownership.partitions,
             self._is_time_settled,
+            self.ready.held_by,
         )
 
     def _alone(self, name: str) -> Writer:
@@ -265,7 +284,9 @@ class Node:
         services.run_loop(self.ticker)
         services.run_loop(self.materialiser)
         services.run_loop(self.sweeper)
+        services.run_loop(self.check_watch)
         services.run_loop(self.retention)
+        services.run_loop(self.deadman)
         log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))
 
     async def _own_everything(self) -> None:
@@ -377,6 +398,7 @@ class Node:
             "in_flight": len(self.hands),
             "ready": len(self.ready),
             "timers": len(self.horizon),
+            "deadman": self.deadman.stats(),
         }
 
 

@@ -51,6 +51,8 @@ class Services:
             clock, partial(log.warning, "service_waits_for_store"), partial(log.info, "services_go_on")
         )
         self._waiting: set[str] = set()
+        # When each loop last came round, so that others can see whether it does.
+        self.rounds: dict[str, float] = {}
 
     def on_stop(self, name: str, stop: Callable[[], Awaitable[None]], within_ms: float | None = None) -> None:
         """Register what ends something that is now running; called in reverse order.
@@ -87,6 +89,7 @@ class Services:
                 rest_ms = STORE_REST_MS
             else:
                 self._goes_on(loop.name)
+                self.rounds[loop.name] = self._clock.monotonic_ms()
             if rest_ms > 0 and not loop.wake.is_set():
                 await wait_for_event(loop.wake, self._clock, rest_ms)
             else:  # whoever hints at itself must not keep everybody else from running

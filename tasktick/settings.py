@@ -17,12 +17,13 @@ NEVER_ZERO = re.compile(r"_max(_bytes|_tasks)?$|_every_ms$|_timeout_ms$|_rows$|\
 MOST = {"_ms": 366 * 86_400_000, "_days": 36_600, "_hours": 36_600 * 24, "_bytes": 1 << 30, "": 100_000_000}
 JSON_DEPTH_MOST = 500
 LEASE_TTL_LEAST_MS = 500
+DEADMAN_INTERVAL_LEAST_MS = 1_000
 # Of gossip: the first signs, all are accepted.
 KEYS_MOST = 4
 KEY_BYTES_LEAST = 16
 NODE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 # Settings whose values are shown nowhere.
-SECRET = frozenset({"cluster.keys"})
+SECRET = frozenset({"cluster.keys", "deadman.url"})
 PROCESSES_MOST = 64
 SHARED_STORES = ("postgresql://", "postgres://")
 PORT = re.compile(r"[0-9]+", re.ASCII)
@@ -108,6 +109,15 @@ class ClusterConfig(Section, frozen=True):
     keys: tuple[str, ...] = ()
 
 
+class DeadmanConfig(Section, frozen=True):
+    """[deadman]: who is told that all is well, so that silence is an alarm."""
+
+    url: str | None = None
+    interval_ms: int = 60_000
+    timeout_ms: int = 10_000
+    lateness_max_ms: int = 300_000
+
+
 class LogConfig(Section, frozen=True):
     """[log]: what is said, and how."""
 
@@ -124,6 +134,7 @@ class Config(Section, frozen=True):
     scheduler: SchedulerConfig = SchedulerConfig()
     dispatch: DispatchConfig = DispatchConfig()
     cluster: ClusterConfig = ClusterConfig()
+    deadman: DeadmanConfig = DeadmanConfig()
     log: LogConfig = LogConfig()
 
 
@@ -165,6 +176,7 @@ def check(config: Config) -> None:
     check_listen(config)
     check_processes(config)
     check_cluster(config)
+    check_deadman(config)
 
 
 def _check_number(name: str, value: int) -> None:
@@ -221,6 +233,19 @@ def check_processes(config: Config) -> None:
 def is_shared(config: Config) -> bool:
     """Whether other nodes may use the store too."""
     return config.store.url is not None and config.store.url.startswith(SHARED_STORES)
+
+
+def check_deadman(config: Config) -> None:
+    """A monitor that can be told in time."""
+    deadman = config.deadman
+    if deadman.url is not None and not deadman.url.lower().startswith(("http://", "https://")):
+        raise Wrong("deadman.url", "is the address of a monitor, which begins with https:// or http://.")
+    if deadman.interval_ms < DEADMAN_INTERVAL_LEAST_MS:
+        raise Wrong("deadman.interval_ms", f"must be at least {DEADMAN_INTERVAL_LEAST_MS}.")
+    if not 1 <= deadman.timeout_ms <= deadman.interval_ms:
+        raise Wrong("deadman.timeout_ms", "must be from 1 to deadman.interval_ms.")
+    if deadman.lateness_max_ms < DEADMAN_INTERVAL_LEAST_MS:
+        raise Wrong("deadman.lateness_max_ms", f"must be at least {DEADMAN_INTERVAL_LEAST_MS}.")
 
 
 def check_cluster(config: Config) -> None:

@@ -325,6 +325,15 @@ class Rates(Answered):
     fired_per_second: float
 
 
+class Deadman(Answered):
+    """How the ping to a monitor elsewhere goes, as this process knows."""
+
+    pings: Annotated[bool, Meta(description="Whether it is this process that pings; of a ring, one does.")]
+    last_success_at: Time | None
+    last_error: str | None
+    withheld: Annotated[list[str], Meta(description="What keeps it silent now.")]
+
+
 class Stats(Answered):
     """Tasks by state, and what the process says of itself."""
 
@@ -336,6 +345,7 @@ class Stats(Answered):
     in_flight: int | UnsetType = UNSET
     ready: int | UnsetType = UNSET
     timers: int | UnsetType = UNSET
+    deadman: Deadman | UnsetType | None = UNSET
 
 
 class BulkDone(Answered):

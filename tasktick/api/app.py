@@ -17,12 +17,14 @@ from tasktick.api.call import Call, Reply, Streamed
 from tasktick.api.filters import NO_SUCH_WORD
 from tasktick.api.in_flight import InFlight
 from tasktick.api.kept import Kept
+from tasktick.api.knocks import Knocks
 from tasktick.api.limits import (
     common_headers,
     head_bytes,
     read_body,
     response_of,
 )
+from tasktick.api.logs_of_jobs import LOG_BYTES_MAX, read_log
 from tasktick.api.ports import Ports
 from tasktick.api.rates import Rates
 from tasktick.api.routes import table
@@ -49,6 +51,7 @@ class Api:
         self._authenticator = Authenticator(ports.database, ports.clock, ports.key_used)
         self._limits = ports.config.server
         self._in_flight = InFlight()
+        self._knocks = Knocks()
         self._rates = Rates(ports.database, ports.clock)
         self._kept = Kept(ports.clock)
         self._bodies_bytes = 0
@@ -107,7 +110,10 @@ class Api:
             raise Refused(
                 "validation_failed", NO_SUCH_WORD, errors=[(f"?{name[:100]}", NO_SUCH_WORD) for name in query]
             )
-        body = await self._body(request, route)
+        if route.size == "log":
+            body, body_bytes = await read_log(request, LOG_BYTES_MAX, self._limits)
+        else:
+            body, body_bytes = await self._body(request, route), 0
         now = self._ports.clock.now_ms()
         call = Call(
             ports=self._ports,
@@ -125,6 +131,10 @@ class Api:
             kept=self._kept,
             told=told,
             doubt_ms=max(0, latest_ms(self._ports.clock) - now),
+            knocks=self._knocks,
+            remote=request.remote or "",
+            sent_as=request.method,
+            body_bytes=body_bytes,
         )
         return await route.handler(call)
 

@@ -8,6 +8,7 @@ import msgspec
 from tasktick.access.keys import Principal
 from tasktick.api.in_flight import InFlight
 from tasktick.api.kept import Kept
+from tasktick.api.knocks import Knocks
 from tasktick.api.ports import Ports
 from tasktick.api.rates import Allowance, RateRefused, Rates
 
@@ -37,6 +38,13 @@ class Call(msgspec.Struct, gc=False):
     told: dict[str, str]
     doubt_ms: int = 0
     """By how much it may have been later than `now`."""
+    knocks: Knocks = msgspec.field(default_factory=Knocks)
+    remote: str = ""
+    """The address that it came from."""
+    sent_as: str = ""
+    """The method that was sent; HEAD is handled as GET."""
+    body_bytes: int = 0
+    """How much was sent as its body, where not all of it is kept."""
 
     @property
     def latest(self) -> int:

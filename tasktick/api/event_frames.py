@@ -16,7 +16,7 @@ from tasktick.api.times import written
 from tasktick.errors import Refused
 from tasktick.model.ids import wire
 from tasktick.model.state import BIRTHS, NOT_YET, TERMINAL, TRANSITIONS, State
-from tasktick.store import schedule_events
+from tasktick.store import checkins, schedule_events, schedule_faults
 from tasktick.store.counts import PURGED
 from tasktick.store.events import UNBORN, EventRow, Item
 
@@ -24,7 +24,7 @@ CREATED, DELETED, GAP = "task.created", "task.deleted", "gap"
 # What may be asked for: what this version tells of. `gap` is told to everybody whom it concerns.
 _COME_INTO = {result for _, result in TRANSITIONS.values()} | (BIRTHS & TERMINAL)
 TASK_TYPES = (CREATED, *(f"task.{state.word}" for state in sorted(_COME_INTO - NOT_YET)), DELETED)
-TYPES = (*TASK_TYPES, *schedule_events.TYPES)
+TYPES = (*TASK_TYPES, *schedule_events.TYPES, *schedule_faults.TYPES, *checkins.TYPES)
 # The least that a client waits before it comes again.
 RETRY_MS = 2_000
 
@@ -90,7 +90,7 @@ def frames(row: EventRow, tenant: str, index: int = 0) -> list[Frame]:
 
 def _document(item: Item, tenant: str) -> dict[str, Any]:
     if item.type is not None:
-        return {"type": item.type, "id": item.id, "tenant": tenant, "at": written(item.at), **(item.data or {})}
+        return {"type": item.type, "id": item.id, "tenant": tenant, "at": written(item.at), **_shown(item)}
     return {
         "type": type_of(item),
         "id": wire("tsk", item.id),
@@ -99,6 +99,14 @@ def _document(item: Item, tenant: str) -> dict[str, Any]:
         "state": None if item.after == PURGED else State(item.after).word,
         "attempt": item.attempt,
         "at": written(item.at),
+    }
+
+
+def _shown(item: Item) -> dict[str, Any]:
+    """What is told beside; times are called `…_at`."""
+    return {
+        name: written(value) if name.endswith("_at") and isinstance(value, int) else value
+        for name, value in (item.data or {}).items()
     }
 
 

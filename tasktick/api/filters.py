@@ -9,9 +9,11 @@ import msgspec
 from tasktick.api.faults import Faults
 from tasktick.api.paging import Query
 from tasktick.api.times import instant_ms
+from tasktick.model.checkin import KINDS, STATUSES
 from tasktick.model.ids import parse
 from tasktick.model.schedule import Outcome
 from tasktick.model.state import State
+from tasktick.store.checkins import CheckFilter
 from tasktick.store.dlq import DeadLetterFilter
 from tasktick.store.listing import TaskFilter
 from tasktick.store.schedules import ScheduleFilter
@@ -31,6 +33,9 @@ CLASSES = frozenset({"receiver", "network", "policy", "platform"})
 TEXT_CHARS_MAX = 200
 NO_SUCH_WORD = "There is no such parameter here."
 
+CHECK_WORDS = frozenset({"limit", "cursor", "status", "paused", "tag", "q"})
+PING_WORDS = frozenset({"limit", "cursor", "kind"})
+PINGED_WORDS = frozenset({"run"})
 EVENT_WORDS = frozenset({"type", "after"})
 SCHEDULE_WORDS = PAGE_WORDS | {"name", "tag", "paused", "q"}
 LEDGER_WORDS = frozenset({"limit", "cursor", "outcome", "reason", "from", "to"})
@@ -93,6 +98,25 @@ def schedules(faults: Faults, query: Query) -> ScheduleFilter:
         tag_value=tag_value,
         text=_text(faults, query),
     )
+
+
+def checks(faults: Faults, query: Query) -> CheckFilter:
+    """The filter of a list of checks."""
+    known(faults, query, CHECK_WORDS)
+    tag_name, tag_value = _tag(faults, query)
+    return CheckFilter(
+        status=choice(faults, query, "status", STATUSES, "") or None,
+        paused=flag(faults, query, "paused"),
+        tag_name=tag_name,
+        tag_value=tag_value,
+        text=_text(faults, query),
+    )
+
+
+def pings(faults: Faults, query: Query) -> str | None:
+    """Of which kind pings are asked for."""
+    known(faults, query, PING_WORDS)
+    return choice(faults, query, "kind", KINDS, "") or None
 
 
 class LedgerFilter(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from tasktick.api import problems
 from tasktick.api.call import Call, Reply, answer
 from tasktick.api.problems import CODES
 from tasktick.api.tasks import OK, no_query
+from tasktick.api.times import written_or_none
 from tasktick.errors import Refused
 from tasktick.model.state import State
 from tasktick.store import counts
@@ -46,4 +47,8 @@ async def stats(call: Call) -> Reply:
         "tasks": {state.word: by_state.get(int(state), 0) for state in State if state is not State.READY},
         "purged": by_state.get(PURGED, 0),
     }
-    return answer(OK, document | call.ports.live_stats())
+    live = call.ports.live_stats()
+    deadman = live.get("deadman")
+    if deadman is not None:
+        live["deadman"] = deadman | {"last_success_at": written_or_none(deadman["last_success_at"])}
+    return answer(OK, document | live)

@@ -307,7 +307,7 @@ async def read_body(request: BaseRequest, limit_bytes: int, timeout_ms: int) -> 
     stream = request.content
     if not request.body_exists:
         return b""
-    await _invite(request, request.writer)
+    await invite(request, request.writer)
     parts: list[bytes] = []
     taken = 0
     try:
@@ -333,7 +333,7 @@ def _too_long(limit_bytes: int) -> Refused:
     return Refused("payload_too_large", f"The body has more than {limit_bytes} bytes.")
 
 
-async def _invite(request: BaseRequest, writer: AbstractStreamWriter) -> None:
+async def invite(request: BaseRequest, writer: AbstractStreamWriter) -> None:
     """Tell a client that asks first (`Expect: 100-continue`) to go on."""
     if request.headers.get("Expect", "").lower() == "100-continue" and request.version >= (1, 1):
         await writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -1,5 +1,6 @@
 """What the API needs of the process that it runs in; `daemon.py` fills it."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the process is on its way out: reads go on, writes are refused."""
     overloaded: Callable[[], bool] = lambda: False
     """Whether more work should be refused for now."""
+    told: Callable[[Counter[str]], None] = lambda told: None
+    """So many events of these types were told."""
     metrics_text: Callable[[], Awaitable[bytes]]
     """The metrics in Prometheus' text format. They may wait for other processes."""
     standings: Callable[[], Mapping[str, str] | None] = lambda: None

@@ -7,6 +7,7 @@ from tasktick.api import (
     bulk_dead_letters,
     bulk_tasks,
     calendar_routes,
+    check_routes,
     dead_letters,
     events,
     filters,
@@ -57,6 +58,7 @@ def table() -> tuple[Route, ...]:
         *schedule_routes.table(),
         *calendar_routes.table(),
         *insight_routes.table(),
+        *check_routes.table(),
         *admin_routes.table(),
     )
 

@@ -14,7 +14,7 @@ from tasktick.access.roles import Permission
 from tasktick.api.call import Handler
 from tasktick.errors import Refused
 
-Size = Literal["none", "body", "batch"]
+Size = Literal["none", "body", "batch", "log"]
 
 PATH_CHARS_MAX = 1_024
 NDJSON = "application/x-ndjson"

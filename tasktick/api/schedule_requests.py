@@ -110,7 +110,7 @@ def previewed(faults: Faults, request: PreviewRequest, sealing: Sealing) -> Trie
 
 def definition_of(faults: Faults, asked: Timing) -> Definition:
     """When it fires, and what becomes of times that cannot be kept."""
-    rule = _rule(faults, asked)
+    rule = rule_of(faults, asked)
     start_at = _instant(faults, "/start_at", asked.start_at, rule.timezone)
     end_at = _instant(faults, "/end_at", asked.end_at, rule.timezone)
     if start_at is not None and end_at is not None and end_at < start_at:
@@ -134,7 +134,8 @@ def definition_of(faults: Faults, asked: Timing) -> Definition:
     )
 
 
-def _rule(faults: Faults, asked: Timing) -> Rule:
+def rule_of(faults: Faults, asked: Timing) -> Rule:
+    """The times that are asked for; what is wrong with them is noted."""
     dst = asked.dst or DstRequest()
     timezone = "UTC" if asked.timezone is None else asked.timezone
     if asked.spec == []:

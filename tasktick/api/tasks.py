@@ -22,6 +22,7 @@ from tasktick.api.task_requests import (
 )
 from tasktick.errors import IllegalTransition, Refused, TaskTickError
 from tasktick.model.calendar import Calendar
+from tasktick.model.checkin import Check
 from tasktick.model.ids import KEY_PREFIX, wire
 from tasktick.model.schedule import Schedule
 from tasktick.model.state import State
@@ -236,7 +237,7 @@ def shown(call: Call, view: TaskView, last: Any, status: int = OK, headers: dict
     return answer(status, document, {"ETag": etag(view.state.version), **(headers or {})})
 
 
-def check_version(call: Call, state: TaskState | Schedule | Calendar | None) -> None:
+def check_version(call: Call, state: TaskState | Schedule | Calendar | Check | None) -> None:
     """Honour If-Match: go on only if the thing is as the client saw it."""
     expected = call.headers.get("If-Match")
     if expected is None:

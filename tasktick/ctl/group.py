@@ -66,6 +66,7 @@ class CtlGroup(LazyGroup):
         "apply": "tasktick.ctl.ascode.commands:apply",
         "export": "tasktick.ctl.ascode.commands:export",
         "import": "tasktick.ctl.importers.command:command",
+        "check": "tasktick.ctl.check:group",
         "stats": "tasktick.ctl.stats:command",
         "forecast": "tasktick.ctl.forecast:command",
         "events": "tasktick.ctl.events:command",

@@ -87,6 +87,8 @@ class TaskState(msgspec.Struct, frozen=True):
     """A fire that its schedule has not decided about starts only by then."""
     after_id: str | None = None
     """A fire that its schedule has not decided about starts only once this task is not on its way."""
+    late_at: int | None = None
+    """From when on a fire that has not begun is late. Written at its birth; it goes when that is told."""
 
 
 class TaskDetail(msgspec.Struct, frozen=True):
@@ -165,6 +167,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False, array_like=True):
     priority: int
     schedule_id: str | None = None
     template_id: str | None = None
+    late_at: int | None = None
 
     @property
     def payload_id(self) -> str:

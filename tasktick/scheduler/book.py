@@ -99,6 +99,7 @@ def new_fire(
         template_id=schedule.id,
         decide_by=decide_by,
         after_id=after_id,
+        late_at=None if state in TERMINAL else due + template.sla_ms,
     )
     detail = TaskDetail(
         id=task_id,

@@ -23,7 +23,7 @@ from tasktick.model.retry import RetryPolicy
 from tasktick.model.state import State
 from tasktick.model.task import Claimed, TaskState
 from tasktick.scheduler.intake import Intake
-from tasktick.store import claims, tasks
+from tasktick.store import claims, lateness, tasks
 from tasktick.store import due as due_store
 from tasktick.store.due import BEGINNING
 from tasktick.store.protocol import Batch, Database, Lane, Transaction
@@ -46,6 +46,8 @@ class Rescue(msgspec.Struct, frozen=True):
     """The partitions to look into; None is all."""
     is_time_settled: Callable[[], bool] = lambda: True
     """Whether the end of a lease may be believed in."""
+    held_by: Callable[[str], str | None] = lambda task_id: None
+    """What a task of this node waits for, if it waits for anything but its turn."""
 
 
 class Sweeper:
@@ -86,10 +88,11 @@ class Sweeper:
             await self._rescue_hinted()
             now, since = self._clock.now_ms(), self._since()
             lost = await self.rescue(since)
-            late = await self.expire(since)
+            late = await self.tell_late()  # before those that expire: they were late first
+            expired = await self.expire(since)
         except StoreUnavailable:
             return self._every_ms
-        if max(lost, late) >= ROWS_MAX:
+        if max(lost, late, expired) >= ROWS_MAX:
             return 0
         self._looked(now, since)
         return self._every_ms
@@ -168,6 +171,19 @@ class Sweeper:
                 reason=end.reason,
             )
         return ended
+
+    async def tell_late(self) -> int:
+        """Fires that have not begun within their `sla`, whatever holds them; how many were found."""
+        now, owned = self._clock.now_ms(), self._owned()
+        ids = await self._database.near.read(lambda tx: lateness.find(tx, now, ROWS_MAX, owned))
+        if not ids:
+            return 0
+        held_by = {one: self._rescue.held_by(one) for one in ids}
+        told = await self._database.write(lambda tx: lateness.tell(tx, ids, now, held_by), Lane.UPKEEP)
+        self._metrics.events["schedule_late"] += told
+        if told:
+            log.warning("fires_late", fires=told)
+        return len(ids)
 
     async def expire(self, since: int = BEGINNING) -> int:
         """Tasks that were to start by a time that has passed after this; how many have expired."""

@@ -16,7 +16,7 @@ from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Recorder
 from tasktick.model.state import TERMINAL, Event, State, after
 from tasktick.model.task import Claimed, Due
-from tasktick.store import failures, lines, schedules, waiting
+from tasktick.store import failures, lateness, lines, schedule_faults, schedules, waiting
 from tasktick.store.counts import Deltas
 from tasktick.store.due import BEGINNING
 from tasktick.store.failures import FireEnd
@@ -67,6 +67,7 @@ async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[
         for one in claimed:
             deltas.moved(one.tenant, one.claimed_from, State.RUNNING, one.id, one.picked_at, one.attempt)
         await deltas.write(tx)
+        await lateness.tell_claimed(tx, claimed)
     return claimed
 
 
@@ -163,13 +164,19 @@ async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: 
     """What the end of a fire means for its schedule: the next in line goes, failures count, 410 stops it."""
     last = fires[0][0]
     dead = [one for one, state in fires if state is State.DEAD]
+    fires_of = sorted({str(one.claimed.schedule_id) for one, _ in fires})
     if dead:
         given_up = [(str(one.claimed.schedule_id), one.claimed.run_at, one.claimed.id) for one in dead]
         await count_failed(tx, given_up)
+    failing = await failures.failing(tx, fires_of)
     enough = await failures.count(tx, [_fire_end(one, state) for one, state in fires])
+    if dead or failing:
+        await deltas.write(tx)  # what follows from them is told behind them
+        still = await failures.failing(tx, fires_of)
+        await schedule_faults.tell_dead(tx, dead, still)
+        await schedule_faults.tell_recovered(tx, fires, failing.keys() - still.keys())
     gone = sorted({str(one.claimed.schedule_id) for one in dead if _is_gone(one)})
     if gone or enough:
-        await deltas.write(tx)  # what the pause does to them is told behind it
         by = Recorder(last.now, next((one.attempt.node for one in dead if one.attempt), ""), last.claimed.epoch, "")
         # First: who is in line does not go to a receiver that is gone.
         await schedules.pause_gone(tx, gone, by)

@@ -6,7 +6,7 @@ import msgspec
 
 from tasktick.model.task import Due, TaskState, Timer
 from tasktick.store import tasks
-from tasktick.store.protocol import Transaction
+from tasktick.store.protocol import Transaction, only
 
 BEGINNING = -(2**62)
 # Of a partition some more rows are read than its share of a page, and more each time that they are too few: those of
@@ -89,3 +89,8 @@ async def expired(
         return []
     ids = await tx.rows("task_expired", str, now=now, limit=limit, partitions=partitions, since=since)
     return await tasks.states(tx, ids) if ids else []
+
+
+async def oldest_undecided(tx: Transaction) -> int | None:
+    """Since when a schedule of any partition wants to be looked at; None if there is none."""
+    return only(await tx.rows("schedules_oldest_look", int | None))  # type: ignore[arg-type] # a union as a type

@@ -91,6 +91,23 @@ class Numbered(msgspec.Struct, frozen=True):
     """There is more to number: because there was too much for once, or because another is at it."""
 
 
+class Told:
+    """Events of other things than tasks' states, gathered and written once. Times among the data end in `_at`."""
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self._items: dict[str, list[Item]] = {}
+
+    def add(self, tenant: str, kind: str, name: str, at: int | None = None, /, **data: Any) -> None:
+        """This happened to the thing that clients know by this name."""
+        item = Item(name, UNBORN, UNBORN, self._at if at is None else at, None, kind, data)
+        self._items.setdefault(tenant, []).append(item)
+
+    async def write(self, tx: Transaction, at: int | None = None) -> None:
+        """Tell it, with what else this transaction does."""
+        await record(tx, self._items, self._at if at is None else at)
+
+
 async def record(tx: Transaction, items: Mapping[str, Sequence[Any]], at: int) -> None:
     """Tell what this transaction has done, by tenant; `items` are written as `Item` reads them."""
     count = sum(map(len, items.values()))

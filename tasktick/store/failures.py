@@ -42,6 +42,11 @@ async def count(tx: Transaction, ended: Sequence[FireEnd]) -> list[str]:
     return await tx.rows("failures_enough", str, ids=sorted(dead))
 
 
+async def failing(tx: Transaction, ids: Sequence[str]) -> dict[str, int]:
+    """Which of these schedules have failed since they succeeded, and how often in a row."""
+    return dict(await tx.rows("failures_read", tuple[str, int], ids=ids))
+
+
 def _row(one: FireEnd) -> list[str | int]:
     return [one.schedule_id, one.task_id, one.nominal_at]
 

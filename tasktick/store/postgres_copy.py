@@ -35,7 +35,7 @@ COPIES = {
         (
             *("id", "tenant", "state", "queue", "host", "priority", "run_at", "due_at", "wake_at", "max_attempts"),
             *("timeout_ms", "updated_at", "at_most_once", "keyed", "expires_at", "completed_at", "reason"),
-            *("payload_version", "template_id", "decide_by", "after_id"),
+            *("payload_version", "template_id", "decide_by", "after_id", "late_at"),
         ),
     ),
     "task_detail_insert": Copy(

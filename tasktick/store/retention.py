@@ -1,6 +1,6 @@
 """What is old enough to go, removed in small batches so that nobody waits behind it."""
 
-from tasktick.store import events, names, schedules, tasks
+from tasktick.store import checkins, events, names, schedules, tasks
 from tasktick.store.protocol import Transaction
 from tasktick.store.rows import Finished
 
@@ -24,5 +24,5 @@ async def remove_events(tx: Transaction, before: int, events_max: int, limit: in
 
 
 async def remove_ledger(tx: Transaction, before: int, limit: int) -> int:
-    """Remove some of the ledger that is as old and whose tasks are gone, and what schedules sent once; how many."""
-    return await schedules.purge(tx, before, limit)
+    """Remove some of the ledger, as old and without tasks, what schedules sent once, and pings."""
+    return max(await schedules.purge(tx, before, limit), await checkins.purge(tx, before, limit))

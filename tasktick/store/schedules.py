@@ -15,7 +15,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.line import LineFire
 from tasktick.model.schedule import LedgerRow, NewFire, PauseReason, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
-from tasktick.store import calendars, fires, lines, names, schedule_events, tasks, tenants
+from tasktick.store import calendars, fires, lines, names, schedule_events, schedule_faults, tasks, tenants
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -178,6 +178,7 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
     await fires.write(tx, plans)
     await tx.run("schedule_stand", rows=[_standing_row(plan) for plan in plans])
     await schedule_events.tell(tx, plans)
+    await schedule_faults.tell_plans(tx, plans)
 
 
 def _standing_row(plan: Plan) -> list[Any]:

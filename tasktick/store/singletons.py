@@ -17,15 +17,16 @@ T = TypeVar("T")
 # Longer than any of them rests between two steps.
 HELD_MS = 180_000
 RETENTION = "retention"
+DEADMAN = "deadman"
 
 
 class HeldElsewhere(StoreUnavailable):
     """Another node does this."""
 
 
-async def hold(tx: Transaction, name: str, incarnation: str, now: int) -> bool:
+async def hold(tx: Transaction, name: str, incarnation: str, now: int, held_ms: int = HELD_MS) -> bool:
     """Whether this is ours to do, until the transaction ends."""
-    return await tx.run("singleton_take", name=name, incarnation=incarnation, now=now, held_ms=HELD_MS) > 0
+    return await tx.run("singleton_take", name=name, incarnation=incarnation, now=now, held_ms=held_ms) > 0
 
 
 class AloneWriter:

@@ -11,7 +11,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, wire
 from tasktick.model.schedule import NewFire
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import fires, lines, names, tenants, waiting
+from tasktick.store import fires, lines, names, schedule_faults, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
@@ -41,6 +41,7 @@ INSERTED = (
     "template_id",
     "decide_by",
     "after_id",
+    "late_at",
 )
 
 
@@ -261,6 +262,9 @@ async def change(
     if unstarted:
         await tx.run("ledger_unstarted", rows=[[one.template_id, one.id, one.run_at, one.reason] for one in unstarted])
     await deltas.write(tx)
+    expired = [one for one in ended if one.state is State.EXPIRED and one.template_id is not None]
+    if expired:
+        await schedule_faults.tell_expired(tx, expired)
     return [one.after.id for one in ordered]
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tasktick.model.change import run
-from tasktick.model.schedule import CatchUp, Recorder
+from tasktick.model.schedule import CatchUp, Plan, Recorder
 from tasktick.model.state import State
-from tasktick.store import check, retention, schedules, tasks
+from tasktick.store import check, retention, tasks
 from tasktick.store.protocol import Transaction
 from tests.store.calendar import MINUTE_MS, Calendar
 from tests.store.world import HOUR_MS, NODE, World
@@ -113,7 +113,7 @@ async def test_a_plan_made_before_a_time_ran_later_is_stale(calendar: Calendar) 
     seen = await calendar.find(name)
     await run_later(calendar, str((await calendar.ledger(name))[0].row.task_id))
 
-    plan = schedules.Plan(seen.schedule, seen.schedule, tuple(seen.tasks.values()))
+    plan = Plan(seen.schedule, seen.schedule, tuple(seen.tasks.values()))
 
     assert await calendar.write(plan) == [False]
 

@@ -5,6 +5,7 @@ import pytest
 from tasktick.model.schedule import pause
 from tasktick.model.state import State
 from tasktick.scheduler.plan import resume
+from tasktick.store.schedule_events import TYPES
 from tests.store import told
 from tests.store.calendar import MINUTE_MS, Calendar
 from tests.store.world import HOUR_MS, World
@@ -17,9 +18,9 @@ def calendar(world: World) -> Calendar:
 
 
 async def _told(calendar: Calendar) -> list[tuple[str, object]]:
-    """What is told of schedules: the type, and the reason of a pause."""
+    """What is told of schedules that stand still or go on: the type, and the reason of a pause."""
     items = await calendar.world.database.read(told.items)
-    return [(item.type, (item.data or {}).get("reason")) for _, item in items if item.type is not None]
+    return [(item.type, (item.data or {}).get("reason")) for _, item in items if item.type in TYPES]
 
 
 async def test_so_many_failures_in_a_row_pause_it_and_say_so(calendar: Calendar) -> None:

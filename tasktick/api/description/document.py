@@ -10,6 +10,7 @@ from tasktick import __version__
 from tasktick.api import (
     answers,
     calendar_schemas,
+    check_schemas,
     event_frames,
     events,
     insight_answers,
@@ -47,7 +48,13 @@ MAY_BE_NOTHING = (
     schedule_schemas.PauseRequest,
     schedule_schemas.Trigger,
 )
-VERSIONED = (answers.Task, answers.TaskWhole, schedule_answers.Schedule, calendar_schemas.Calendar)
+VERSIONED = (
+    answers.Task,
+    answers.TaskWhole,
+    schedule_answers.Schedule,
+    calendar_schemas.Calendar,
+    check_schemas.Check,
+)
 
 
 def describe(routes: Iterable[Route]) -> Document:
@@ -104,6 +111,7 @@ TAGS = {
     "tasks": "One unit of work.",
     "dlq": "Dead letters: tasks that gave up.",
     "schedules": "Tasks again and again, and the ledger of what became of each time.",
+    "checks": "Jobs that run elsewhere, and when a word of them is expected.",
     "calendars": "Times in which schedules that name them do not fire.",
     "secrets": "What signs the requests to receivers.",
     "keys": "What opens this API.",
@@ -131,7 +139,7 @@ def statuses_of(route: Route) -> list[int]:
     found = ANYWHERE | frozenset(route.statuses)
     if route.permission is not None:
         found |= WITH_KEY
-    if route.size != "none":
+    if route.size not in {"none", "log"}:
         found |= WITH_BODY
     if "{" in route.path:
         found |= {404}
@@ -166,6 +174,9 @@ def _reference(kind: str, status: int) -> Document:
 
 
 def _request_of(route: Route) -> Document:
+    if route.size == "log":
+        text = "What the job has said, of any type; the first 10 KiB are kept."
+        return {"content": {"*/*": {"schema": {"type": "string", "description": text}}}, "required": False}
     name = route.model.__name__
     content: Document = {}
     for media_type in route.media_types:

@@ -10,13 +10,14 @@ from tasktick.api.events import MEDIA_TYPE as EVENT_STREAM
 from tasktick.api.idempotency import HEADER as IDEMPOTENCY_KEY
 from tasktick.api.routing import Route
 from tasktick.api.schemas import TENANT_PATTERN
+from tasktick.model.checkin import KINDS, STATUSES
 
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 HELD_TO_VERSION = 412
-NAMED_BY_KEY = {"tasks": "tsk", "schedules": "sch"}
+NAMED_BY_KEY = {"tasks": "tsk", "schedules": "sch", "checks": "chi"}
 KEY_PATTERN = "[A-Za-z0-9_.:-]{1,128}"
 
 
@@ -73,6 +74,9 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
         "With this reason; of `calendar:<name>`, the word before the colon does",
     ),
     "paused": (FLAG, "Those that are paused, or the others"),
+    "status": ({"type": "string", "enum": list(STATUSES)}, "With this status"),
+    "kind": ({"type": "string", "enum": list(KINDS)}, "Of this kind"),
+    "run": (TEXT, "What pairs a start with its end: an id of yours, such as a UUID"),
     "revoked": (FLAG | {"default": False}, "Those that were revoked, or the others"),
     "after": (
         TEXT | {"pattern": r"^\d{1,15}-\d{1,9}$", "examples": ["123-4"]},

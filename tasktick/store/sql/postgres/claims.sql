@@ -13,7 +13,8 @@
     hex_of(t.id), t.tenant, t.queue, t.host, t.attempt, t.fence, t.claim_id, t.payload_version, t.run_at, t.due_at,
     t.wake_at, t.lease_until, t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted,
     t.interruptions, t.claimed_from, t.at_most_once::integer, t.keyed::integer, d.sla_ms, t.started_at,
-    t.expires_at, t.picked_at, t.epoch, t.priority, d.schedule_id, hex_of(t.template_id)
+    t.expires_at, t.picked_at, t.epoch, t.priority, d.schedule_id, hex_of(t.template_id),
+    t.late_at
 
 -- fragment: owned
         AND (:partitions::text IS NULL OR partition_id IN (

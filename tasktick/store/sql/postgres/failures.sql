@@ -34,3 +34,9 @@ SELECT json_agg(hex_of(id) ORDER BY id) FROM schedules
 WHERE (partition_id, id) IN (
     SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
 ) AND NOT paused AND consecutive_failures >= pause_on_failures;
+
+-- name: failures_read
+SELECT json_agg(json_build_array(hex_of(id), consecutive_failures)) FROM schedules
+WHERE (partition_id, id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+) AND consecutive_failures > 0;

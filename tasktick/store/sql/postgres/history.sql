@@ -5,7 +5,7 @@
     partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
     updated_at, at_most_once, keyed, expires_at, attempt, series, series_base, uncounted, interruptions, fence,
     claim_id, claimed_from, node, epoch, incarnation, lease_until, cancel_requested, payload_version, version,
-    picked_at, started_at, completed_at, sla_met, reason, template_id, decide_by, after_id
+    picked_at, started_at, completed_at, sla_met, reason, template_id, decide_by, after_id, late_at
 
 -- fragment: details
     created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id, step
@@ -99,6 +99,7 @@ WITH seen AS MATERIALIZED (
         r.series_base, r.uncounted, r.interruptions, r.fence, r.claim_id, r.claimed_from, r.node, r.epoch,
         r.incarnation, r.lease_until, r.cancel_requested, r.payload_version, r.version, r.picked_at, r.started_at,
         r.completed_at, r.sla_met, r.reason, r.template_id, r.decide_by, r.after_id,
+        r.late_at,
         d.created_at, d.key, d.name, d.type, d.tags, d.sla_ms, d.expires_in_ms, d.schedule_id, d.workflow_id, d.step,
         p.payload, r.ended_at
         -- Locked, they are as this statement saw them when it began; to match what has been deleted with each other

@@ -144,6 +144,9 @@ SELECT json_build_array(min(look_at)) FROM schedules WHERE look_at > :now::bigin
     -- include: owned
 ;
 
+-- name: schedules_oldest_look
+SELECT json_build_array(min(look_at)) FROM schedules WHERE look_at IS NOT NULL;
+
 -- name: schedules_put_off
 UPDATE schedules SET look_at = :until::bigint
 WHERE (partition_id, id) IN (

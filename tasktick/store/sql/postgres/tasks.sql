@@ -7,21 +7,23 @@
     partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
     updated_at, at_most_once, keyed, expires_at, attempt, series, series_base, uncounted, interruptions, fence,
     claim_id, claimed_from, node, epoch, incarnation, lease_until, cancel_requested, payload_version, version,
-    picked_at, started_at, completed_at, sla_met, reason, template_id, decide_by, after_id
+    picked_at, started_at, completed_at, sla_met, reason, template_id, decide_by, after_id, late_at
 
 -- name: task_insert
 INSERT INTO tasks (
     partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
-    updated_at, at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id
+    updated_at, at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id,
+    late_at
 )
 SELECT
     partition_of(id), id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
-    updated_at, at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id
+    updated_at, at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id,
+    late_at
 FROM json_to_recordset(:rows::text::json) AS given (
     id uuid, tenant text, state smallint, queue text, host text, priority integer, run_at bigint, due_at bigint,
     wake_at bigint, max_attempts integer, timeout_ms bigint, updated_at bigint, at_most_once boolean, keyed boolean,
     expires_at bigint, completed_at bigint, reason text, payload_version integer, template_id uuid, decide_by bigint,
-    after_id uuid
+    after_id uuid, late_at bigint
 );
 
 -- name: task_detail_insert

@@ -5,7 +5,7 @@
     t.id, t.tenant, t.queue, t.host, t.attempt, t.fence, t.claim_id, t.payload_version, t.run_at, t.due_at,
     t.wake_at, t.lease_until, t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted,
     t.interruptions, t.claimed_from, t.at_most_once, t.keyed, d.sla_ms, t.started_at, t.expires_at,
-    t.picked_at, t.epoch, t.priority, d.schedule_id, t.template_id
+    t.picked_at, t.epoch, t.priority, d.schedule_id, t.template_id, t.late_at
 
 -- fragment: owned
         AND (:partitions IS NULL OR substr(id, -2) IN (SELECT value FROM json_each(:partitions)))

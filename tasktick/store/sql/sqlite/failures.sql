@@ -33,3 +33,7 @@ SELECT json_group_array(id) FROM (
     WHERE id IN (SELECT value FROM json_each(:ids)) AND NOT paused AND consecutive_failures >= pause_on_failures
     ORDER BY id
 );
+
+-- name: failures_read
+SELECT json_group_array(json_array(id, consecutive_failures)) FROM schedules
+WHERE id IN (SELECT value FROM json_each(:ids)) AND consecutive_failures > 0;

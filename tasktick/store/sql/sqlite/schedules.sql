@@ -113,6 +113,9 @@ SELECT json_array(min(look_at)) FROM schedules WHERE look_at > :now
     -- include: owned
 ;
 
+-- name: schedules_oldest_look
+SELECT json_array(min(look_at)) FROM schedules WHERE look_at IS NOT NULL;
+
 -- name: schedules_put_off
 UPDATE schedules SET look_at = :until
 WHERE id IN (SELECT value FROM json_each(:ids)) AND look_at < :until;

@@ -4,14 +4,14 @@
 -- name: task_insert
 INSERT INTO tasks (
     id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
-    at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id
+    at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id, late_at
 )
 SELECT
     value->>'id', value->>'tenant', value->>'state', value->>'queue', value->>'host', value->>'priority',
     value->>'run_at', value->>'due_at', value->>'wake_at', value->>'max_attempts', value->>'timeout_ms',
     value->>'updated_at', value->>'at_most_once', value->>'keyed', value->>'expires_at',
     value->>'completed_at', value->>'reason', value->>'payload_version', value->>'template_id',
-    value->>'decide_by', value->>'after_id'
+    value->>'decide_by', value->>'after_id', value->>'late_at'
 FROM jsonb_each(:rows) WHERE true;
 
 -- name: task_detail_insert

@@ -1,0 +1,36 @@
+-- Fires that have not begun in time. States: 1 blocked, 2 scheduled, 6 paused.
+
+-- fragment: owned
+        AND (:partitions::text IS NULL OR partition_id IN (
+            SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
+        ))
+
+-- name: fires_late
+SELECT json_agg(hex_of(id)) FROM (
+    SELECT id FROM tasks
+    WHERE late_at IS NOT NULL AND attempt = 0 AND state IN (1, 2, 6) AND late_at <= :clock::bigint
+    -- include: owned
+    ORDER BY late_at, id LIMIT :limit::bigint
+) AS late;
+
+-- Those of these that are late still, to be told of in this transaction: the rows are locked first, in order.
+-- name: fires_late_held
+SELECT 1 FROM tasks
+WHERE (partition_id, id) IN (
+    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+SELECT json_agg(json_build_array(
+    hex_of(t.id), t.tenant, d.schedule_id, t.state, t.run_at, t.due_at, t.late_at, d.sla_ms, t.queue, t.host
+) ORDER BY t.id)
+FROM (SELECT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+JOIN tasks AS t ON t.partition_id = partition_of(wanted.id) AND t.id = wanted.id
+JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
+WHERE t.late_at IS NOT NULL AND t.attempt = 0 AND t.state + 0 IN (1, 2, 6) AND t.late_at <= :now::bigint;
+
+-- Rows: id, when it will be late, or NULL if that has been told.
+-- name: fires_told
+UPDATE tasks SET late_at = (row->>1)::bigint
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+WHERE tasks.partition_id = partition_of((row->>0)::uuid) AND tasks.id = (row->>0)::uuid;
