@@ -15,6 +15,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.schedule import LedgerRow, NewFire, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
 from tasktick.store import calendars, names, tasks, tenants
+from tasktick.store.due import EACH_LEAST, SHARES
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -204,17 +205,19 @@ async def seen(tx: Transaction, schedules: Sequence[Schedule]) -> list[Seen]:
 
 async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | None = None) -> list[Seen]:
     """Schedules of these partitions (all, if None) that want to be looked at by now."""
-    if partitions == []:
-        return []
-    found = await tx.rows("schedules_due", Schedule, now=now, limit=limit, partitions=partitions)
+    if partitions is None:
+        return await seen(tx, await tx.rows("schedules_due", Schedule, now=now, limit=limit))
+    # Of each about its share: those of one must not be read in vain each time, because others are due before them.
+    each = max(EACH_LEAST, int(SHARES * limit) // max(len(partitions), 1))
+    found = await tx.rows("schedules_due_in", Schedule, now=now, limit=limit, partitions=partitions, each=each)
     return await seen(tx, found)
 
 
 async def next_look(tx: Transaction, now: int, partitions: list[str] | None = None) -> int | None:
     """When the next one wants to be looked at."""
-    if partitions == []:
-        return None
-    return only(await tx.rows("schedules_next_look", int | None, now=now, partitions=partitions))  # type: ignore[arg-type] # a union as a type
+    if partitions is None:
+        return only(await tx.rows("schedules_next_look", int | None, now=now))  # type: ignore[arg-type] # a union as a type
+    return only(await tx.rows("schedules_next_look_in", int | None, now=now, partitions=partitions))  # type: ignore[arg-type] # the same
 
 
 async def put_off(tx: Transaction, ids: list[str], until: int) -> None:

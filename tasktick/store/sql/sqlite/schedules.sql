@@ -96,16 +96,28 @@ WHERE :tenant IS NULL OR s.tenant = :tenant;
 SELECT json_group_array(json_object(
     -- include: schedule
 ))
+FROM (SELECT * FROM schedules WHERE look_at <= :now ORDER BY look_at, id LIMIT :limit) AS s;
+
+-- The same of some partitions. A file is one node's, which owns them all: there is no more of one than of the others.
+-- name: schedules_due_in
+SELECT json_group_array(json_object(
+    -- include: schedule
+))
 FROM (
-    SELECT * FROM schedules WHERE look_at <= :now
+    SELECT * FROM schedules WHERE look_at <= :now AND :each > 0
     -- include: owned
     ORDER BY look_at, id LIMIT :limit
 ) AS s;
 
 -- name: schedules_next_look
-SELECT json_array(min(look_at)) FROM schedules WHERE look_at > :now
+SELECT json_array((SELECT look_at FROM schedules WHERE look_at > :now ORDER BY look_at LIMIT 1));
+
+-- name: schedules_next_look_in
+SELECT json_array((
+    SELECT look_at FROM schedules WHERE look_at > :now
     -- include: owned
-;
+    ORDER BY look_at LIMIT 1
+));
 
 -- name: schedules_put_off
 UPDATE schedules SET look_at = :until

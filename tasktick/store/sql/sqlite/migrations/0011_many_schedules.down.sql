@@ -1,0 +1,1 @@
+-- Nothing is lost: there is nothing here.

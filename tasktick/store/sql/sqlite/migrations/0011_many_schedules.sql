@@ -1,0 +1,3 @@
+-- min_reader: 10
+-- A file is one node's, which owns every partition: it finds what it looks at next by time alone. An index by
+-- partition, as PostgreSQL has it here, would be of no use.
