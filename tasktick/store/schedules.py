@@ -227,6 +227,8 @@ async def put_off(tx: Transaction, ids: list[str], until: int) -> None:
 
 async def outdate(tx: Transaction, now: int, tzdata: str) -> int:
     """Look again at some of those whose fire ahead was worked out by other zone data; how many."""
+    if not only(await tx.rows("schedules_any_outdated", bool, now=now, tzdata=tzdata)):
+        return 0
     return await tx.run("schedules_outdated", now=now, tzdata=tzdata, limit=OUTDATED_MAX)
 
 

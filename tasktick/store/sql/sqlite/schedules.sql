@@ -123,7 +123,18 @@ SELECT json_array((
 UPDATE schedules SET look_at = :until
 WHERE id IN (SELECT value FROM json_each(:ids)) AND look_at < :until;
 
--- Those whose fire ahead was worked out by other zone data.
+-- Whether there is any whose fire ahead was worked out by other zone data: by an index, as mostly there is none.
+-- name: schedules_any_outdated
+SELECT json_array(
+    CASE WHEN EXISTS (
+        SELECT 1 FROM schedules INDEXED BY schedules_by_tzdata
+        WHERE paused = 0 AND look_at > :now AND tzdata < :tzdata
+    ) OR EXISTS (
+        SELECT 1 FROM schedules INDEXED BY schedules_by_tzdata
+        WHERE paused = 0 AND look_at > :now AND tzdata > :tzdata
+    ) THEN json('true') ELSE json('false') END
+);
+
 -- name: schedules_outdated
 UPDATE schedules SET look_at = :now WHERE id IN (
     SELECT id FROM schedules WHERE look_at > :now AND paused = 0 AND tzdata <> :tzdata

@@ -1,1 +1,2 @@
--- Nothing is lost: there is nothing here.
+-- Nothing is lost: an index.
+DROP INDEX schedules_by_tzdata;
