@@ -21,10 +21,12 @@ TARGET_URL = "http://127.0.0.1:9/never"
 
 
 class Told:
-    """What came of it."""
+    """What came of it; who asks stops after so many."""
 
-    def __init__(self) -> None:
+    def __init__(self, asks_max: float = float("inf")) -> None:
+        self.asks_max = asks_max
         self.answers = 0
+        self.asked = 0
         self.seconds: list[float] = []
         self.refused: list[str] = []
         self.stopped = False
@@ -44,6 +46,8 @@ class Caller(asyncio.Protocol):
         self._ask()
 
     def _ask(self) -> None:
+        self._told.asked += 1
+        self._told.stopped = self._told.stopped or self._told.asked >= self._told.asks_max
         self._asked_at = time.perf_counter()
         self._transport.write(self._request)
 

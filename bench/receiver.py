@@ -1,7 +1,8 @@
 """The receiver: counts what arrives, stamps it, and answers at once. A process of its own.
 
-`GET /hits` says what has come, `GET /stamps` when each hit came beside when it was due (µs late), `POST /reset`
-forgets it all. Everything else is a hit, and is answered with 200.
+`GET /hits` says what has come, `GET /stamps` when each hit came beside when it was due (µs late), `GET /fires` the
+schedule, the nominal time and the arrival (µs) of each that names a schedule, `POST /reset` forgets it all.
+Everything else is a hit, and is answered with 200.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ class Tally:
         self.first_ns = 0
         self.last_ns = 0
         self.stamps: list[tuple[bytes, int]] = []
+        self.fires: list[tuple[bytes, bytes, int]] = []
 
     def hit(self, head: bytes) -> None:
         """One more."""
@@ -46,7 +48,11 @@ class Tally:
         if task_id:
             self.ids.add(task_id)
         due = _value(head, b"tasktick-scheduled-at:")
-        if due and len(self.stamps) < STAMPS_MAX:
+        schedule = _value(head, b"tasktick-schedule:")
+        if schedule:
+            if len(self.fires) < STAMPS_MAX:
+                self.fires.append((schedule, due, now))
+        elif due and len(self.stamps) < STAMPS_MAX:
             self.stamps.append((due, now))
 
     def answer(self, path: bytes) -> bytes:
@@ -56,6 +62,10 @@ class Tally:
             return b"{}"
         if path == b"/stamps":
             return msgspec.json.encode([_late_us(due, at) for due, at in self.stamps])
+        if path == b"/fires":
+            return msgspec.json.encode(
+                [(schedule.decode(), _due_ms(due), at // 1_000) for schedule, due, at in self.fires]
+            )
         return msgspec.json.encode(
             {"hits": self.hits, "distinct": len(self.ids), "first_ns": self.first_ns, "last_ns": self.last_ns}
         )
@@ -80,9 +90,12 @@ def _value(head: bytes, name: bytes) -> bytes:
     return head[start : head.index(b"\r\n", start)].strip()
 
 
+def _due_ms(due: bytes) -> int:
+    return round(datetime.fromisoformat(due.decode().upper()).timestamp() * 1_000)
+
+
 def _late_us(due: bytes, at_ns: int) -> float:
-    due_at = datetime.fromisoformat(due.decode().upper())
-    return at_ns / 1_000 - round(due_at.timestamp() * 1_000) * 1_000
+    return at_ns / 1_000 - _due_ms(due) * 1_000
 
 
 class Receiver(asyncio.Protocol):
@@ -107,7 +120,7 @@ class Receiver(asyncio.Protocol):
 
     def _answer(self, head: bytes) -> None:
         path = head.split(b" ", 2)[1]
-        if path not in (b"/hits", b"/stamps", b"/reset"):
+        if path not in (b"/hits", b"/stamps", b"/fires", b"/reset"):
             self._transport.write(OK)
             self._tally.hit(head)
             return

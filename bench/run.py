@@ -29,6 +29,8 @@ from bench import (
     postgres,
     postgres_claim,
     postgres_import,
+    schedule_boot,
+    schedules,
 )
 from bench.figures import Figure, as_record, table
 from tasktick import __version__
@@ -47,6 +49,8 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "event-order": ("event-order: what telling events in the order of commits costs", event_order.measure),
     "arrays": ("arrays: how a hot batch travels to a PostgreSQL", arrays.measure),
     "nodes": ("nodes: one, two and three on one database", nodes.measure),
+    "schedules": ("schedules: 100,000 every minute, in one process", schedules.measure),
+    "schedule-boot": ("schedule-boot: a start with many schedules", schedule_boot.measure),
     "boot": ("boot: with tasks pending", boot.measure),
     "move": ("move: a store to PostgreSQL and back", move.measure),
 }

@@ -1,4 +1,5 @@
-"""Fills a store quickly: one task is created as any other, and its rows are copied under new ids and times.
+"""Fills a store quickly: one task, or one schedule, is created as any other, and its rows are copied under new ids and
+times.
 
 The columns are read off the tables, so that a new one needs nothing here.
 """
@@ -38,6 +39,49 @@ def fill(data: Path, count: int, first_at_ms: int, span_ms: int) -> None:
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         raw.close()
+
+
+def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int) -> None:
+    """Make `count` copies of the one schedule that is there, whose fires ahead are due evenly over a span."""
+    raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
+    try:
+        schedule, fire = raw.execute("SELECT id, next_id FROM schedules").fetchone()
+        known = {"now": now_ms(), "count": count, "schedule": schedule, "original": fire}
+        known |= {"first": first_at_ms, "span": span_ms}
+        raw.execute("BEGIN")
+        raw.execute("CREATE TEMP TABLE copies (n INTEGER PRIMARY KEY, id TEXT NOT NULL, schedule TEXT NOT NULL)")
+        # A fire is of its schedule's partition, and younger.
+        raw.execute(
+            f"INSERT INTO copies {NUMBERS} SELECT n, {NEW_ID}, {NEW_ID.replace(':now', ':now - 3600000')} FROM numbers",
+            known,
+        )
+        at = ":first + copies.n * :span / :count"
+        of_fire = {"id": "copies.id", **dict.fromkeys(TIMES, at)}
+        looks = dict.fromkeys(("next_at", "next_local_ms", "next_due_at", "look_at"), at)
+        for table, key, original, values in (
+            ("tasks", "id", ":original", {**of_fire, "template_id": "copies.schedule", "decide_by": f"{at} + 60000"}),
+            ("task_details", "id", ":original", {"id": "copies.id", "schedule_id": "copies.schedule"}),
+            ("payloads", "task_id", ":schedule", {"task_id": "copies.schedule"}),
+            ("schedules", "id", ":schedule", {"id": "copies.schedule", "next_id": "copies.id", **looks}),
+        ):
+            _multiply(raw, table, key, original, values, known)
+        raw.execute("DROP TABLE copies")
+        raw.execute("UPDATE counts SET tasks = ? WHERE state = ?", (count, int(State.SCHEDULED)))
+        raw.execute("COMMIT")
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        raw.close()
+
+
+def _multiply(raw: Any, table: str, key: str, original: str, values: dict[str, str], known: dict[str, Any]) -> None:
+    columns = [row[1] for row in raw.execute(f"PRAGMA table_info({table})")]
+    chosen = ", ".join(values.get(name, f"one.{name}") for name in columns)
+    raw.execute(
+        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {chosen} "
+        f"FROM copies JOIN {table} AS one ON one.{key} = {original} ORDER BY copies.n",
+        known,
+    )
+    raw.execute(f"DELETE FROM {table} WHERE {key} = {original}", known)
 
 
 def _copy(table: str, key: str, columns: Sequence[str]) -> str:

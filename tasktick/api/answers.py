@@ -335,7 +335,10 @@ class Deadman(Answered):
 
 
 class Stats(Answered):
-    """Tasks by state, and what the process says of itself."""
+    """Tasks by state, of all; the rest is of the one process that has answered, which `node` names.
+
+    Where several serve, `/metrics` has the figures of all of them.
+    """
 
     tasks: dict[str, int]
     purged: int

@@ -28,7 +28,7 @@ def table() -> tuple[Route, ...]:
             ONE,
             calendars.put,
             Permission.MANAGE,
-            (200, 201, 412, 422),
+            (200, 201, 409, 412, 422),
             "Make a calendar, or replace what stands in it",
             query=filters.CALENDAR_PUT_WORDS,
             answer=Calendar,

@@ -24,6 +24,10 @@ from tasktick.timetable.icalendar import LeftOut
 ICALENDAR = "text/calendar"
 CALENDAR = Decoder(CalendarRequest)
 KIND = "calendar"
+TOO_MANY = (
+    f"There are {calendars.CALENDARS_MAX:,} calendars already, which is the most. Delete one that no schedule names, "
+    "or put these times into one that is there."
+)
 
 
 async def list_(call: Call) -> Reply:
@@ -67,6 +71,8 @@ async def put(call: Call) -> Reply:
         if before is not None and before.content == content:
             return before, False
         made = Calendar(call.tenant, name, 1, now, now, content)
+        if before is None and await calendars.count(tx, call.tenant) >= calendars.CALENDARS_MAX:
+            raise Refused("state_conflict", TOO_MANY)
         if before is not None:
             made = msgspec.structs.replace(made, version=before.version + 1, created_at=before.created_at)
         await calendars.put(tx, made)

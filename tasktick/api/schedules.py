@@ -24,18 +24,19 @@ from tasktick.store.protocol import Transaction
 from tasktick.store.schedules import Seen
 from tasktick.timetable.calendars import Shade, shade_of
 from tasktick.timetable.describe import describe
-from tasktick.timetable.fires import Fire
+from tasktick.timetable.fires import Fire, next_fire
 from tasktick.timetable.lint import Advice, lint
-from tasktick.timetable.upcoming import count_fires, walked
+from tasktick.timetable.policy import Backlog
 from tasktick.timetable.upcoming import upcoming as next_fires
 
 PREVIEW = Decoder(PreviewRequest)
 # What lies between has to be counted, where a schedule may fire so many times only.
 AHEAD_MAX_MS = 100 * 366 * 86_400_000
 TOO_FAR = "This is more than 100 years ahead of the schedule."
-# Of several rules, only a walk tells how many of their times come together.
-WALKED_MAX = 20_000
-TOO_MANY = "Too many times of its rules lie before this to be counted against `max_fires`. Ask for an earlier one."
+TOO_MANY = (
+    "Too many times of its rules, or changes of its calendars, lie before this to be counted against `max_fires`. "
+    "Ask for an earlier one."
+)
 SPREAD = Advice("jitter", "Each fire starts later, by up to `jitter`: by how much is fixed once the schedule is saved.")
 ALL_HELD = Advice("all_skipped", "Its calendars skip every one of these times.")
 # What is tried is never stored, so nobody sees it.
@@ -187,15 +188,13 @@ async def upcoming(call: Call) -> Reply:
     schedule = found.schedule
     begin = _begin(schedule)
     left = _left(schedule)
+    shade = shade_of(schedule.rule.timezone, schedule.calendars, schedule.skips, found.calendars)
     if after is not None and after > begin + AHEAD_MAX_MS:
         raise Refused("validation_failed", TOO_FAR, errors=[("?from", TOO_FAR)])
     if after is not None and after > begin:
-        if schedule.max_fires is not None and walked(schedule.rule, begin, after) > WALKED_MAX:
-            raise Refused("validation_failed", TOO_MANY, errors=[("?from", TOO_MANY)])
-        left -= count_fires(schedule.rule, begin, after) if schedule.max_fires is not None else 0
+        left -= _run_between(schedule, begin, after, shade) if schedule.max_fires is not None else 0
         begin = after
     halted = schedule.paused and schedule.paused_until is None
-    shade = shade_of(schedule.rule.timezone, schedule.calendars, schedule.skips, found.calendars)
     coming = next_fires(schedule.rule, begin, 0 if halted else count, schedule.end_at)
     fires = _coming(coming, shade, left)
     shown = [schedule_render.fire(one, _due_of(found, one.nominal_at), held) for one, held in fires]
@@ -203,6 +202,17 @@ async def upcoming(call: Call) -> Reply:
     advice += await _advice(call, schedule.rule, begin, fires, schedule.jitter_ms, schedule)
     advice += ([PAUSED] if schedule.paused else []) + _all_held(fires)
     return answer(OK, _document(schedule.rule, shown, advice))
+
+
+def _run_between(schedule: Schedule, begin: int, after: int, shade: Shade) -> int:
+    """How many times run before those that are asked for: what is held does not count against `max_fires`."""
+    first = next_fire(schedule.rule, begin)
+    if first is None or first.nominal_at > after:
+        return 0
+    times = Backlog(schedule.rule, first, after, shade).open_times()
+    if times is None:
+        raise Refused("validation_failed", TOO_MANY, errors=[("?from", TOO_MANY)])
+    return times
 
 
 def _begin(schedule: Schedule) -> int:

@@ -40,6 +40,9 @@ STALE_REST_MS = 5
 FAILED_REST_MS = 60_000
 # So many plans are made before others of the loop have their turn.
 PLANS_PER_TURN = 16
+# Where fires come closer than this, their schedules are decided about together: a transaction each would cost more
+# than all that is written in it.
+ROUND_EVERY_MS = 25
 
 
 class Decider(msgspec.Struct, frozen=True):
@@ -89,6 +92,8 @@ class Materialiser:
         self._seen_at = self.gap_until
         # When the look that is under way began, by both clocks.
         self._look: tuple[int, float] | None = None
+        # Whether more was due than one round decides about.
+        self._behind = False
 
     async def start(self) -> None:
         """Decide about all that came due before this start: nobody claims a fire that catch-up will drop.
@@ -107,15 +112,16 @@ class Materialiser:
 
     async def step(self) -> float:
         """Decide about what is due; how long until there is more."""
-        now = self._clock.now_ms()
+        now, began_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         partitions = self._decider.ownership.partitions
         try:
             done = await self._round(now)
+            if done is not None:
+                left_ms = ROUND_EVERY_MS - (self._clock.monotonic_ms() - began_ms)
+                return STALE_REST_MS if not done else 0 if self._behind else max(left_ms, 0)
             upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now, partitions))
         except StoreFull:
             return FULL_REST_MS
-        if done is not None:
-            return 0 if done else STALE_REST_MS
         if upcoming is None:
             return LOOK_AT_LEAST_MS
         return min(max(upcoming - self._seen_at, 1), LOOK_AT_LEAST_MS)
@@ -127,6 +133,7 @@ class Materialiser:
         partitions = self._decider.ownership.partitions
         try:
             due = await self._database.near.read(lambda tx: schedules.due(tx, until, SCHEDULES_MAX, partitions))
+            self._behind = len(due) >= SCHEDULES_MAX
             done = await self._settle(due, now) if due else None
             ended = self._notice()
         finally:
@@ -199,6 +206,8 @@ class Materialiser:
                 self._metrics.events["materialise_stale"] += 1
         for plan in fresh:
             self._report(plan)
+            look_at = plan.after.look_at
+            self._behind = self._behind or (look_at is not None and look_at <= self._seen_at)
         return len(fresh)
 
     async def _put_off(self, failed: Mapping[str, Exception]) -> None:

@@ -8,6 +8,8 @@ from tasktick.model.calendar import Calendar, Content
 from tasktick.store.protocol import Transaction, only
 
 USERS_TOLD_MAX = 10
+# Of a tenant. A look at schedules reads those that they name.
+CALENDARS_MAX = 1_000
 
 
 async def contents(tx: Transaction, named: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Content]:
@@ -25,6 +27,11 @@ async def find(tx: Transaction, tenant: str, name: str) -> Calendar | None:
 async def lock(tx: Transaction, tenant: str, names: Iterable[str]) -> list[str]:
     """Which of these are there; they stay until this transaction ends."""
     return await tx.rows("calendars_lock", str, tenant=tenant, names=sorted(set(names)))
+
+
+async def count(tx: Transaction, tenant: str) -> int:
+    """How many a tenant has."""
+    return only(await tx.rows("calendars_count", int, tenant=tenant)) or 0
 
 
 async def page(tx: Transaction, tenant: str, beyond: str | None, limit: int) -> list[Calendar]:

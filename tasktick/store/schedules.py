@@ -16,6 +16,7 @@ from tasktick.model.line import LineFire
 from tasktick.model.schedule import LedgerRow, NewFire, PauseReason, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
 from tasktick.store import calendars, fires, lines, names, schedule_events, schedule_faults, tasks, tenants
+from tasktick.store.due import EACH_LEAST, SHARES
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -223,15 +224,19 @@ async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | Non
     """Schedules of these partitions (all, if None) that want to be looked at by now."""
     if partitions == []:
         return []
-    found = await tx.rows("schedules_due", Schedule, now=now, limit=limit, partitions=partitions)
+    if partitions is None:
+        return await seen(tx, await tx.rows("schedules_due", Schedule, now=now, limit=limit), deciding=True)
+    # Of each about its share: those of one must not be read in vain each time, because others are due before them.
+    each = max(EACH_LEAST, int(SHARES * limit) // max(len(partitions), 1))
+    found = await tx.rows("schedules_due_in", Schedule, now=now, limit=limit, partitions=partitions, each=each)
     return await seen(tx, found, deciding=True)
 
 
 async def next_look(tx: Transaction, now: int, partitions: list[str] | None = None) -> int | None:
     """When the next one wants to be looked at."""
-    if partitions == []:
-        return None
-    return only(await tx.rows("schedules_next_look", int | None, now=now, partitions=partitions))  # type: ignore[arg-type] # a union as a type
+    if partitions is None:
+        return only(await tx.rows("schedules_next_look", int | None, now=now))  # type: ignore[arg-type] # a union as a type
+    return only(await tx.rows("schedules_next_look_in", int | None, now=now, partitions=partitions))  # type: ignore[arg-type] # the same
 
 
 async def put_off(tx: Transaction, ids: list[str], until: int) -> None:
@@ -241,6 +246,8 @@ async def put_off(tx: Transaction, ids: list[str], until: int) -> None:
 
 async def outdate(tx: Transaction, now: int, tzdata: str) -> int:
     """Look again at some of those whose fire ahead was worked out by other zone data; how many."""
+    if not only(await tx.rows("schedules_any_outdated", bool, now=now, tzdata=tzdata)):
+        return 0
     return await tx.run("schedules_outdated", now=now, tzdata=tzdata, limit=OUTDATED_MAX)
 
 

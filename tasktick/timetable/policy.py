@@ -16,10 +16,12 @@ import msgspec
 from tasktick.model.schedule import CatchUp, Rule
 from tasktick.timetable.calendars import CLEAR, Shade
 from tasktick.timetable.fires import Fire, fires, next_fire
-from tasktick.timetable.upcoming import count_fires, last_fire, latest_from
+from tasktick.timetable.upcoming import count_fires, last_fire, latest_from, walked
 
 # A backlog is cut so often at most where calendars begin and end; what is left waits for the next decision.
 PIECES_MAX = 2_000
+# Of several rules only a walk tells how many times they have together: it goes so far, and what is left waits, too.
+WALKED_MAX = 5_000
 
 
 class Late(msgspec.Struct, frozen=True):
@@ -58,7 +60,12 @@ class Backlog(msgspec.Struct, frozen=True):
         return 1 + count_fires(self.rule, self.first.nominal_at, self.until)
 
     def pieces(self) -> list[Piece]:
-        """All of it, cut where something begins or ends to hold fires; after too many cuts it ends."""
+        """All of it, cut where something begins or ends to hold fires.
+
+        It ends after too many cuts, or where counting would take too long: what is left waits for the next decision.
+        """
+        if self.rule.spec and walked(self.rule, self.first.nominal_at, self.until) > WALKED_MAX:
+            return msgspec.structs.replace(self, until=self._countable_until()).pieces()
         if self.shade is CLEAR:
             return [Piece(self.first, self.until)]
         found: list[Piece] = []
@@ -67,6 +74,21 @@ class Backlog(msgspec.Struct, frozen=True):
             piece, fire = self._piece(fire)
             found.append(piece)
         return found
+
+    def _countable_until(self) -> int:
+        """Up to where a walk is short enough: by halving what is left."""
+        low = self.first.nominal_at
+        span_ms = self.until - low
+        while walked(self.rule, low, low + span_ms) > WALKED_MAX:
+            span_ms //= 2
+        return low + span_ms
+
+    def open_times(self) -> int | None:
+        """How many of them are not held; None if that takes too long to count."""
+        pieces = self.pieces()
+        if pieces[-1].until < self.until:
+            return None
+        return sum(1 + count_fires(self.rule, one.first.nominal_at, one.until) for one in pieces if one.held is None)
 
     def _piece(self, first: Fire) -> tuple[Piece, Fire | None]:
         """The piece that begins with a fire, and the first fire after it."""
@@ -117,6 +139,8 @@ def catch_up(policy: CatchUp, backlog: Backlog, young_from: int, now: int, rows_
     is_whole = pieces[-1].until >= backlog.until
     may_run = list(_open_from(backlog.rule, pieces, oldest_at)) if is_whole else []
     chosen = _chosen(policy, backlog.rule, may_run) if may_run else []
+    # What comes after it has the latest times, each of which has a row.
+    rows_max = rows_max if is_whole else 0
     return _entered(backlog.rule, pieces, chosen, rows_max, stands=policy.mode in ("latest", "earliest"))
 
 

@@ -203,3 +203,27 @@ async def test_a_calendar_can_be_tried(served: Served) -> None:
     assert (tried.status, tried.json["weekly"][0]["days"]) == (200, "MON,TUE,WED,THU,FRI")
     assert (await served.ask("GET", "/v1/calendars/nights")).status == 404
     assert (await served.ask("PUT", "/v1/calendars/nights?dry=1", content)).status == 422
+
+
+async def test_there_are_so_many_calendars_of_a_tenant(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasktick.store.calendars.CALENDARS_MAX", 2)
+    for name in ("a", "b"):
+        await always(served, name)
+    refused = await served.ask("PUT", f"{CALENDARS}/c", {})
+    assert (refused.status, refused.code) == (409, "state_conflict")
+    assert (await served.ask("PUT", f"{CALENDARS}/a", {"note": "one that is there"})).status == 200
+    assert (await served.ask("DELETE", f"{CALENDARS}/b")).status == 204
+    assert (await served.ask("PUT", f"{CALENDARS}/c", {})).status == 201
+
+
+async def test_what_is_held_before_a_preview_begins_does_not_count_against_the_most(served: Served) -> None:
+    await served.ask("PUT", f"{CALENDARS}/weekend", {"weekly": [{"days": "SAT,SUN"}]})
+    schedule = await made(served, every=None, cron="0 9 * * *", max_fires=7, calendars=["weekend"])
+    whole = (await served.ask("GET", f"{ALL}/{schedule['id']}/upcoming?count=50")).json["fires"]
+    assert sum(one["skipped"] is None for one in whole) == 7
+    assert len(whole) > 7
+
+    for place, one in enumerate(whole):
+        since = f"{one['nominal'][:10]}T00:00:00Z"
+        later = await served.ask("GET", f"{ALL}/{schedule['id']}/upcoming?count=50&from={since}")
+        assert later.json["fires"] == whole[place:]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasktick.model.schedule import Gap, Member, Repeat, Rule
+from tasktick.model.schedule import CatchUp, CatchUpMode, Gap, Member, Repeat, Rule
 from tasktick.timetable.fires import Cursor, Fire, cursor_at, fires, members, next_after, next_fire
-from tasktick.timetable.policy import Backlog, none_runs
-from tasktick.timetable.upcoming import count_fires, last_fire, latest_from
+from tasktick.timetable.policy import WALKED_MAX, Backlog, catch_up, none_runs
+from tasktick.timetable.upcoming import count_fires, last_fire, latest_from, walked
 from tests.property.timetable_cases import DAY_MS, GAPS, REPEATS, places
 
 SAME = [
@@ -24,6 +24,7 @@ SAME = [
     ("FREQ=MINUTELY;INTERVAL=20;BYHOUR=1,2,3", "*/20 1-3 * * *"),
 ]
 WALK_MAX = 40
+START_AT = 1_790_000_000_000
 numbers = st.integers(0, 2**32)
 
 
@@ -117,3 +118,25 @@ def test_a_cursor_of_other_zone_data_fires_no_local_time_twice(number: int, hour
 
 def _past(fire: Fire, cursor: Cursor) -> bool:
     return fire.local_ms > cursor.local_ms
+
+
+@pytest.mark.parametrize("mode", ["latest", "earliest", "all", "none"])
+def test_a_long_gap_of_several_rules_is_decided_part_by_part(mode: CatchUpMode) -> None:
+    """Each part is short to count; no time is lost between them, and none runs that the whole would not have run."""
+    rule = Rule(spec=(Member(every_ms=60_000), Member(every_ms=61_000)))
+    first, until = next_fire(rule, START_AT), START_AT + 200 * DAY_MS
+    assert first is not None
+    whole = count_fires(rule, START_AT, until)
+    policy, times, parts, ran = CatchUp(mode=mode, max=3), 0, 0, []
+    while first is not None and first.nominal_at <= until:
+        found = catch_up(policy, Backlog(rule, first, until), until, until, 10)
+        last = found[-1]
+        last_at = last.fire.nominal_at if last.until_at is None else last.until_at
+        assert walked(rule, first.nominal_at, last_at) <= WALKED_MAX
+        assert found[0].fire == first
+        times, parts = times + sum(one.times for one in found), parts + 1
+        ran += [one.fire.nominal_at for one in found if one.runs]
+        rows = len(found)
+        first = next_fire(rule, last_at)
+    assert (times, parts > 20, rows > 3) == (whole, True, True)
+    assert len(ran) == {"latest": 1, "earliest": 1, "all": 3, "none": int(last_at == until)}[mode]

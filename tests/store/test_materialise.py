@@ -10,8 +10,9 @@ from tasktick.metrics import Metrics
 from tasktick.model.schedule import LedgerRow, Schedule
 from tasktick.model.task import Due, TaskState
 from tasktick.scheduler import materialise, plan
-from tasktick.scheduler.materialise import FAILED_REST_MS, Decider, Materialiser
-from tests.store.calendar import MINUTE_MS, Calendar
+from tasktick.scheduler.materialise import FAILED_REST_MS, LOOK_AT_LEAST_MS, ROUND_EVERY_MS, Decider, Materialiser
+from tasktick.store import schedules
+from tests.store.calendar import MINUTE_MS, PARTITION, Calendar
 from tests.store.world import HOUR_MS, NODE, World
 
 DEADLINE_S = 5.0
@@ -142,3 +143,43 @@ async def test_a_start_waits_for_no_time_that_comes_due_meanwhile(calendar: Cale
 
     assert "run" in await calendar.outcomes(name)
     assert (await calendar.row(name)).look_at is not None
+
+
+async def test_what_comes_due_close_together_is_decided_together(
+    calendar: Calendar, materialiser: Materialiser
+) -> None:
+    for jitter_ms in (0, 0, 1):
+        await calendar.create(jitter_ms=jitter_ms)
+    calendar.world.now += MINUTE_MS
+
+    # Not at once, though something may have come due meanwhile; and no longer than that.
+    assert await materialiser.step() == ROUND_EVERY_MS
+    assert 0 < await materialiser.step() <= LOOK_AT_LEAST_MS
+
+
+async def test_a_backlog_is_decided_without_rest(
+    calendar: Calendar, materialiser: Materialiser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(materialise, "SCHEDULES_MAX", 1)
+    for _ in range(3):
+        await calendar.create()
+    calendar.world.now += MINUTE_MS
+
+    assert [await materialiser.step() for _ in range(3)] == [0, 0, 0]
+    assert await materialiser.step() > 0
+
+
+async def test_of_several_partitions_each_has_its_share_of_a_look(calendar: Calendar) -> None:
+    names = [await calendar.create() for _ in range(3)]
+    world = calendar.world
+    world.now += MINUTE_MS
+    mine = ["00", f"{PARTITION:02x}"]
+
+    async def look(partitions: list[str]) -> tuple[list[str], int | None]:
+        due = await world.database.read(lambda tx: schedules.due(tx, world.now, 250, partitions))
+        upcoming = await world.database.read(lambda tx: schedules.next_look(tx, world.now - 1, partitions))
+        return sorted(one.schedule.id for one in due), upcoming
+
+    assert await look(mine) == (sorted(names), world.now)
+    assert await look(["00"]) == ([], None)
+    assert await look([]) == ([], None)

@@ -200,6 +200,39 @@ async def test_what_others_own_is_passed_over_unread(connection: asyncpg.Connect
     assert abs(read - due) <= owned / 2  # an average of the loops, rounded
 
 
+SCHEDULES = """
+INSERT INTO schedules (
+    partition_id, id, tenant, version, created_at, updated_at, rule, overlap, catch_up, template, payload_version,
+    cursor_at, cursor_local_ms, look_at
+)
+SELECT partition_of(id), id, 't', 1, 1, 1, '{}', 'skip', '{}', '{}', 1, 1, 1, n
+FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, 3000) AS n) AS made;
+DELETE FROM schedules WHERE partition_id = 0;
+ANALYZE schedules
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["schedules_due_in", "schedules_next_look_in"])
+@pytest.mark.parametrize("owned", [85, 1])
+async def test_schedules_of_others_are_passed_over_unread(
+    connection: asyncpg.Connection, name: str, owned: int
+) -> None:
+    """One that owns a single partition has no schedule at all: it must not read those of the others to find that."""
+    await connection.execute(SCHEDULES)
+    await connection.execute(BEGIN_NEAR)
+    [statement] = dialect()[name]
+    partitions = json.dumps([f"{one:02x}" for one in range(owned)])
+    values = {"partitions": partitions, "now": 1_500, "limit": 250, "each": 16}
+    explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}"
+    (plan,) = json.loads(await connection.fetchval(explain, *(values[one] for one in statement.names)))
+    scans = [node for node in _nodes(plan["Plan"]) if node.get("Relation Name") == "schedules"]
+    assert {node["Index Name"] for node in scans} == {"schedules_looking_by_partition"}
+    read = sum((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"] for node in scans)
+    assert read <= (16 if name == "schedules_due_in" else 1) * owned
+    assert (read == 0) == (owned == 1)
+
+
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The nodes of a plan."""
     yield plan

@@ -18,6 +18,9 @@ SELECT json_agg(name) FROM (
     FOR KEY SHARE
 ) AS held;
 
+-- name: calendars_count
+SELECT json_build_array(count(*)) FROM calendars WHERE tenant = :tenant::text;
+
 -- name: calendars_page
 SELECT json_agg(json_build_object(
     'tenant', c.tenant, 'name', c.name, 'version', c.version, 'created_at', c.created_at,

@@ -1,10 +1,5 @@
 -- Schedules: the rule, where it stands, and the one fire that is made ahead.
 
--- fragment: owned
-        AND (:partitions::text IS NULL OR partition_id IN (
-            SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
-        ))
-
 -- fragment: schedule
     'id', hex_of(s.id), 'tenant', s.tenant, 'version', s.version, 'created_at', s.created_at,
     'updated_at', s.updated_at, 'key', s.key, 'name', s.name, 'note', s.note, 'tags', s.tags::json,
@@ -133,16 +128,35 @@ WHERE :tenant::text IS NULL OR s.tenant = :tenant::text;
 SELECT json_agg(json_build_object(
     -- include: schedule
 ) ORDER BY s.look_at, s.id)
+FROM (SELECT * FROM schedules WHERE look_at <= :now::bigint ORDER BY look_at, id LIMIT :limit::bigint) AS s;
+
+-- The same of some partitions, a stretch of the index for each of them, and from each no more than `each`: what others
+-- own is passed over without being read, however much there is of it.
+-- name: schedules_due_in
+SELECT json_agg(json_build_object(
+    -- include: schedule
+) ORDER BY s.look_at, s.id)
 FROM (
-    SELECT * FROM schedules WHERE look_at <= :now::bigint
-    -- include: owned
-    ORDER BY look_at, id LIMIT :limit::bigint
+    SELECT due.* FROM json_array_elements_text(:partitions::text::json) AS own (partition)
+    CROSS JOIN LATERAL (
+        SELECT * FROM schedules
+        WHERE partition_id = ('x' || own.partition)::bit(8)::integer AND look_at <= :now::bigint
+        ORDER BY look_at, id LIMIT :each::bigint
+    ) AS due
+    ORDER BY due.look_at, due.id LIMIT :limit::bigint
 ) AS s;
 
 -- name: schedules_next_look
-SELECT json_build_array(min(look_at)) FROM schedules WHERE look_at > :now::bigint
-    -- include: owned
-;
+SELECT json_build_array((SELECT look_at FROM schedules WHERE look_at > :now::bigint ORDER BY look_at LIMIT 1));
+
+-- name: schedules_next_look_in
+SELECT json_build_array(min(upcoming.look_at))
+FROM json_array_elements_text(:partitions::text::json) AS own (partition)
+CROSS JOIN LATERAL (
+    SELECT look_at FROM schedules
+    WHERE partition_id = ('x' || own.partition)::bit(8)::integer AND look_at > :now::bigint
+    ORDER BY look_at LIMIT 1
+) AS upcoming;
 
 -- name: schedules_oldest_look
 SELECT json_build_array(min(look_at)) FROM schedules WHERE look_at IS NOT NULL;
@@ -153,7 +167,13 @@ WHERE (partition_id, id) IN (
     SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
 ) AND look_at < :until::bigint;
 
--- Those whose fire ahead was worked out by other zone data.
+-- Whether there is any whose fire ahead was worked out by other zone data: by an index, as mostly there is none.
+-- name: schedules_any_outdated
+SELECT json_build_array(
+    EXISTS (SELECT 1 FROM schedules WHERE look_at > :now::bigint AND NOT paused AND tzdata < :tzdata::text)
+    OR EXISTS (SELECT 1 FROM schedules WHERE look_at > :now::bigint AND NOT paused AND tzdata > :tzdata::text)
+);
+
 -- name: schedules_outdated
 WITH outdated AS MATERIALIZED (
     SELECT partition_id, id FROM schedules

@@ -12,6 +12,9 @@ FROM jsonb_each(:rows) AS row JOIN calendars AS c ON c.tenant = row.value->>0 AN
 SELECT json_group_array(name) FROM calendars
 WHERE tenant = :tenant AND name IN (SELECT value FROM json_each(:names));
 
+-- name: calendars_count
+SELECT json_array(count(*)) FROM calendars WHERE tenant = :tenant;
+
 -- name: calendars_page
 SELECT json_group_array(json_object(
     'tenant', c.tenant, 'name', c.name, 'version', c.version, 'created_at', c.created_at,

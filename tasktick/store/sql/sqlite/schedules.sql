@@ -102,16 +102,28 @@ WHERE :tenant IS NULL OR s.tenant = :tenant;
 SELECT json_group_array(json_object(
     -- include: schedule
 ))
+FROM (SELECT * FROM schedules WHERE look_at <= :now ORDER BY look_at, id LIMIT :limit) AS s;
+
+-- The same of some partitions. A file is one node's, which owns them all: there is no more of one than of the others.
+-- name: schedules_due_in
+SELECT json_group_array(json_object(
+    -- include: schedule
+))
 FROM (
-    SELECT * FROM schedules WHERE look_at <= :now
+    SELECT * FROM schedules WHERE look_at <= :now AND :each > 0
     -- include: owned
     ORDER BY look_at, id LIMIT :limit
 ) AS s;
 
 -- name: schedules_next_look
-SELECT json_array(min(look_at)) FROM schedules WHERE look_at > :now
+SELECT json_array((SELECT look_at FROM schedules WHERE look_at > :now ORDER BY look_at LIMIT 1));
+
+-- name: schedules_next_look_in
+SELECT json_array((
+    SELECT look_at FROM schedules WHERE look_at > :now
     -- include: owned
-;
+    ORDER BY look_at LIMIT 1
+));
 
 -- name: schedules_oldest_look
 SELECT json_array(min(look_at)) FROM schedules WHERE look_at IS NOT NULL;
@@ -120,7 +132,18 @@ SELECT json_array(min(look_at)) FROM schedules WHERE look_at IS NOT NULL;
 UPDATE schedules SET look_at = :until
 WHERE id IN (SELECT value FROM json_each(:ids)) AND look_at < :until;
 
--- Those whose fire ahead was worked out by other zone data.
+-- Whether there is any whose fire ahead was worked out by other zone data: by an index, as mostly there is none.
+-- name: schedules_any_outdated
+SELECT json_array(
+    CASE WHEN EXISTS (
+        SELECT 1 FROM schedules INDEXED BY schedules_by_tzdata
+        WHERE paused = 0 AND look_at > :now AND tzdata < :tzdata
+    ) OR EXISTS (
+        SELECT 1 FROM schedules INDEXED BY schedules_by_tzdata
+        WHERE paused = 0 AND look_at > :now AND tzdata > :tzdata
+    ) THEN json('true') ELSE json('false') END
+);
+
 -- name: schedules_outdated
 UPDATE schedules SET look_at = :now WHERE id IN (
     SELECT id FROM schedules WHERE look_at > :now AND paused = 0 AND tzdata <> :tzdata

@@ -1,0 +1,2 @@
+-- Nothing is lost: an index.
+DROP INDEX schedules_by_tzdata;
