@@ -23,6 +23,10 @@ FINISHED = frozenset({"succeeded", "dead", "cancelled", "expired", "skipped", "m
 # What may have become of the task of a time, by the outcome in the ledger.
 STATES = {SKIPPED: frozenset({"skipped", "cancelled", "expired"}), MISSED: frozenset({"missed"})}
 
+# What a run of some length must have seen.
+DEMANDED = ["ledger run(buffered)", "ledger skipped(overlap)", "ledger skipped(paused)", "paused by failures"]
+DEMANDED += ["ledger missed(catch_up:latest)", "ledger stretch", "clock_forward", "clock_back"]
+
 
 def judge(story: LedgerStory) -> list[Violation]:
     """All that is wrong."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tasktick.model.schedule import Gap, Member, Repeat, Rule
 from tasktick.timetable.fires import Cursor, Fire, cursor_at, fires, members, next_after, next_fire
-from tasktick.timetable.policy import Backlog, none_runs
+from tasktick.timetable.policy import Backlog, due_at, none_runs
 from tasktick.timetable.upcoming import count_fires, last_fire, latest_from
 from tests.property.timetable_cases import DAY_MS, GAPS, REPEATS, places
 
@@ -117,3 +117,20 @@ def test_a_cursor_of_other_zone_data_fires_no_local_time_twice(number: int, hour
 
 def _past(fire: Fire, cursor: Cursor) -> bool:
     return fire.local_ms > cursor.local_ms
+
+
+@settings(max_examples=200)
+@given(numbers, st.integers(0, 30 * DAY_MS))
+def test_a_spread_never_reaches_the_next_fire_of_a_union(number: int, jitter_ms: int) -> None:
+    """Whichever member that is of, and whatever a calendar would make of it: the next time by the rule bounds it."""
+    rule, at = _union(number)
+    fire = next_fire(rule, at)
+    due_before = at
+    for _ in range(WALK_MAX):
+        if fire is None:
+            return
+        due = due_at(rule, "0" * 32, fire.nominal_at, jitter_ms)
+        following = next_fire(rule, fire.nominal_at)
+        assert max(fire.nominal_at, due_before + 1) <= due <= fire.nominal_at + jitter_ms
+        assert following is None or due < following.nominal_at
+        due_before, fire = due, following

@@ -1,5 +1,6 @@
 """Ledgers made by hand: a schedule of every ten seconds that nothing is wrong with, and what is told of it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,6 +12,25 @@ START = 1_790_000_000_000
 STEP_MS = 10_000
 HOUR_MS = 3_600_000
 TIMING = Timing(every_ms=STEP_MS)
+Told = Callable[["Scribe"], None]
+GOOD: list[Told] = []
+BAD: list[tuple[str, Told]] = []
+
+
+def good(told: Told) -> Told:
+    """A history in which nothing is wrong."""
+    GOOD.append(told)
+    return told
+
+
+def bad(kind: str) -> Callable[[Told], Told]:
+    """A history in which this is wrong."""
+
+    def keep(told: Told) -> Told:
+        BAD.append((kind, told))
+        return told
+
+    return keep
 
 
 class Scribe:
