@@ -35,6 +35,11 @@ FINISHED = frozenset({"succeeded", "dead", "cancelled", "expired", "skipped", "m
 # What may have become of the task of a time, by the outcome in the ledger.
 STATES = {SKIPPED: frozenset({"skipped", "cancelled", "expired"}), MISSED: frozenset({"missed"})}
 
+# What a run of some length must have seen.
+DEMANDED = ["ledger run(buffered)", "ledger skipped(overlap)", "ledger skipped(paused)", "paused by failures"]
+DEMANDED += ["ledger missed(catch_up:latest)", "ledger stretch", "clock_forward", "clock_back"]
+DEMANDED += ["ledger run(backfill)", "ledger run(run_later)", "ledger was missed", "ledger was skipped"]
+
 
 def judge(story: LedgerStory) -> list[Violation]:
     """All that is wrong."""

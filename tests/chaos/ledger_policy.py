@@ -192,12 +192,17 @@ def _overlap(
             justified = edition.overlap != "allow" and (
                 any(_on_its_way(story, one, entry, held) for one in lately)
                 or (edition.overlap == "cancel_other" and _last_takes_all(book, entry))
-                or (edition.overlap_key is not None and before_it(story, book, entry) > 0)
+                # In a line, more may have come and gone since whoever is in the way.
+                or (_is_line(edition) and before_it(story, book, entry) > 0)
             )
             if not justified:
                 yield Violation("overlap_unjustified", f"{book.schedule_id}: {entry} after {list(lately)}")
         if was_let_run(entry) or (entry.reason in TAKEN_BACK and not editions[entry.version].paused):
             lately.append(entry)
+
+
+def _is_line(edition: Edition) -> bool:
+    return edition.overlap_key is not None or edition.overlap in {"buffer_all", "cancel_other"}
 
 
 def _last_takes_all(book: Book, entry: Entry) -> bool:

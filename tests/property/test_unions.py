@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tasktick.model.schedule import CatchUp, CatchUpMode, Gap, Member, Repeat, Rule
 from tasktick.timetable.fires import Cursor, Fire, cursor_at, fires, members, next_after, next_fire
-from tasktick.timetable.policy import WALKED_MAX, Backlog, catch_up, none_runs
+from tasktick.timetable.policy import WALKED_MAX, Backlog, catch_up, due_at, none_runs
 from tasktick.timetable.upcoming import count_fires, last_fire, latest_from, walked
 from tests.property.timetable_cases import DAY_MS, GAPS, REPEATS, places
 
@@ -140,3 +140,20 @@ def test_a_long_gap_of_several_rules_is_decided_part_by_part(mode: CatchUpMode) 
         first = next_fire(rule, last_at)
     assert (times, parts > 20, rows > 3) == (whole, True, True)
     assert len(ran) == {"latest": 1, "earliest": 1, "all": 3, "none": int(last_at == until)}[mode]
+
+
+@settings(max_examples=200)
+@given(numbers, st.integers(0, 30 * DAY_MS))
+def test_a_spread_never_reaches_the_next_fire_of_a_union(number: int, jitter_ms: int) -> None:
+    """Whichever member that is of, and whatever a calendar would make of it: the next time by the rule bounds it."""
+    rule, at = _union(number)
+    fire = next_fire(rule, at)
+    due_before = at
+    for _ in range(WALK_MAX):
+        if fire is None:
+            return
+        due = due_at(rule, "0" * 32, fire.nominal_at, jitter_ms)
+        following = next_fire(rule, fire.nominal_at)
+        assert max(fire.nominal_at, due_before + 1) <= due <= fire.nominal_at + jitter_ms
+        assert following is None or due < following.nominal_at
+        due_before, fire = due, following

@@ -68,21 +68,21 @@ def test_a_cursor_outside_the_transaction_of_its_rows_is_noticed(monkeypatch: py
 
     monkeypatch.setattr(Materialiser, "_write", in_two)
 
-    assert "missing" in _caught(PLANTED_SEEDS)
+    assert "missing" in _caught(PLANTED_SEEDS, "missing")
 
 
 def test_catch_up_left_out_of_the_claim_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a fire is claimed however late it is, before its schedule has decided."""
     _born(monkeypatch, decide_by=None)
 
-    assert "claimed_late" in _caught(PLANTED_SEEDS)
+    assert "claimed_late" in _caught(PLANTED_SEEDS, "claimed_late")
 
 
 def test_overlap_left_out_of_the_claim_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a fire is claimed while the one before it is on its way."""
     _born(monkeypatch, after_id=None)
 
-    assert "overlapping" in _caught(PLANTED_SEEDS)
+    assert "overlapping" in _caught(PLANTED_SEEDS, "overlapping")
 
 
 def test_a_look_back_window_in_place_of_a_cursor_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_look_back_window_in_place_of_a_cursor_is_noticed(monkeypatch: pytest.
 
     monkeypatch.setattr(plan, "_verdicts", looking_back)
 
-    assert "missing" in _caught(PLANTED_SEEDS)
+    assert "missing" in _caught(PLANTED_SEEDS, "missing")
 
 
 def _born(monkeypatch: pytest.MonkeyPatch, **fields: None) -> None:
@@ -108,10 +108,11 @@ def _born(monkeypatch: pytest.MonkeyPatch, **fields: None) -> None:
     monkeypatch.setattr(plan, "new_fire", careless)
 
 
-def _caught(seeds: Sequence[int]) -> set[str]:
-    """As what it was caught, until it was."""
+def _caught(seeds: Sequence[int], wanted: str) -> set[str]:
+    """As what it was caught, until it was as this: what a bug does to lines may show before."""
+    kinds: set[str] = set()
     for seed in seeds:
-        kinds = {violation.split(":")[0] for violation in play(seed).violations}
-        if kinds:
-            return kinds
-    return set()
+        kinds |= {violation.split(":")[0] for violation in play(seed).violations}
+        if wanted in kinds:
+            break
+    return kinds

@@ -221,3 +221,21 @@ def test_nothing_of_a_server_reaches_the_terminal_raw(ctl: Ctl, stub: ApiStub) -
         text = result.stdout + result.stderr
         assert "red" in text
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+
+
+def test_show_says_what_it_shares_and_how_often_it_failed(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(
+        schedule(
+            overlap="cancel_other",
+            overlap_key="warehouse",
+            pause_on_failures=5,
+            consecutive_failures=5,
+            paused=True,
+            pause_reason="failures",
+        )
+    )
+    shown = fields(ctl("schedule", "show", ID).stdout)
+    assert shown["overlap"].startswith("cancel_other: ")
+    assert shown["overlap with"] == "all schedules of the overlap key warehouse"
+    assert shown["failures"] == "the last 5 gave up; after 5 in a row it is paused"
+    assert shown["state"] == "paused by its failures until it is resumed"

@@ -26,11 +26,12 @@ def test_add_asks_for_what_was_given_and_no_more(ctl: Ctl, stub: ApiStub) -> Non
 def test_add_knows_every_field(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(schedule())
     flags = "--key k --every 90s --anchor 1770000000 --timezone Europe/Berlin --gap skip --repeat both --name N"
-    policy = "--overlap buffer_one --catch-up none --catch-up-window 6h --catch-up-max 7 --jitter 10m --paused"
+    policy = "--overlap buffer_all --overlap-key k --pause-on-failures 5 --jitter 10m --paused"
+    late = "--catch-up none --catch-up-window 6h --catch-up-max 7"
     limits = "--start-at 2026-03-01T09:00:00 --end-at 1780000000.5 --max-fires 9 --tag a=b --tag c= --note why"
     call = ["--method", "PUT", "--header", "X-Team: billing", "--body", '{"n": 1.00}', "--timeout", "10s"]
     run = "--type t --queue q --priority 0 --retry-max 3 --expires-in 1h --at-most-once --idempotency-key once"
-    result = ctl("schedule", "add", URL, *f"{flags} {policy} {limits} {run}".split(), *call)
+    result = ctl("schedule", "add", URL, *f"{flags} {policy} {late} {limits} {run}".split(), *call)
     assert result.exit_code == 0, result.stderr
     assert stub.asked[0].document == {
         "key": "k",
@@ -39,7 +40,9 @@ def test_add_knows_every_field(ctl: Ctl, stub: ApiStub) -> None:
         "timezone": "Europe/Berlin",
         "dst": {"gap": "skip", "repeat": "both"},
         "name": "N",
-        "overlap": "buffer_one",
+        "overlap": "buffer_all",
+        "overlap_key": "k",
+        "pause_on_failures": 5,
         "catch_up": {"mode": "none", "window": "6h", "max": 7},
         "jitter": "10m",
         "start_at": "2026-03-01T09:00:00",
@@ -190,3 +193,10 @@ def test_a_bare_number_is_seconds(ctl: Ctl, stub: ApiStub) -> None:
     said = {"every": 10, "jitter": 5, "catch_up": {"window": 3600}}
     assert stub.asked[0].document == {"task": {"target": {"url": URL}}} | said
     assert stub.asked[1].document["spec"] == [{"every": 10}, {"every": "1h"}]
+
+
+def test_edit_takes_an_overlap_key_and_a_bound_of_failures_away(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(schedule())
+    result = ctl("schedule", "edit", ID, "--overlap-key", "none", "--pause-on-failures", "none")
+    assert result.exit_code == 0, result.stderr
+    assert stub.asked[0].document == {"overlap_key": None, "pause_on_failures": None}

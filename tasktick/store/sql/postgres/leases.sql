@@ -53,7 +53,7 @@ WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :clock::big
     OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation)
     OR n.incarnation IN (
         SELECT DISTINCT ON (name) incarnation FROM nodes WHERE name IN (SELECT name FROM drained_nodes)
-        ORDER BY name, started_at DESC
+        ORDER BY name, started_at DESC, incarnation DESC
     );
 
 -- Two that are drained at once would each count on the other: who drains waits for who does.

@@ -49,9 +49,9 @@ WHERE (n.dead_at IS NULL AND (n.expires_at IS NULL OR n.expires_at > :now))
     OR EXISTS (SELECT 1 FROM leases AS l WHERE l.incarnation = n.incarnation)
     OR n.incarnation IN (
         SELECT incarnation FROM (
-            SELECT incarnation, max(started_at) FROM nodes
-            WHERE name IN (SELECT name FROM drained_nodes) GROUP BY name
-        )
+            SELECT incarnation, row_number() OVER (PARTITION BY name ORDER BY started_at DESC, incarnation DESC) AS place
+            FROM nodes WHERE name IN (SELECT name FROM drained_nodes)
+        ) WHERE place = 1
     );
 
 -- There is one writer.
