@@ -13,7 +13,7 @@ import msgspec
 from tasktick.model.calendar import CalendarUse
 from tasktick.model.change import Change, hold_back, let_run
 from tasktick.model.line import LineFire, name_of
-from tasktick.model.state import State
+from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import TaskDetail, TaskState
 
 Gap = Literal["run_after", "skip"]
@@ -300,7 +300,7 @@ def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder
     after = msgspec.structs.replace(plan.after, buffered_id=None, holder_id=None)
     last_id = after.last_id
     if last_id in {one.id for one in waiting}:
-        last_id = schedule.holder_id if last_id == schedule.buffered_id else _latest_busy(schedule, tasks, by.now)
+        last_id = schedule.holder_id if last_id == schedule.buffered_id else _latest_before(schedule, tasks)
     return msgspec.structs.replace(
         plan,
         after=msgspec.structs.replace(
@@ -311,11 +311,11 @@ def stand_still(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder
     )
 
 
-def _latest_busy(schedule: Schedule, tasks: Mapping[str, TaskState], now: int) -> str | None:
-    """Of its fires that are under way and do not wait in a line, the last."""
+def _latest_before(schedule: Schedule, tasks: Mapping[str, TaskState]) -> str | None:
+    """Of its fires that have not ended and do not wait in a line, the last; by a clock set back it may not be due."""
     mine = [one for one in tasks.values() if one.template_id == schedule.id and one.id != schedule.next_id]
-    under_way = [one for one in mine if one.state is not State.BLOCKED and is_busy(one, now)]
-    return max(under_way, key=lambda one: one.due_at).id if under_way else None
+    left = [one for one in mine if one.state is not State.BLOCKED and one.state not in TERMINAL]
+    return max(left, key=lambda one: one.due_at).id if left else None
 
 
 def pause(

@@ -66,8 +66,8 @@ def count(story: Story) -> Counter[str]:
         _count_call(call, counters)
     counters["acknowledged"] = sum(len(ids) for ids in story.acknowledged.values())
     for mark, creates in story.creates.items():
-        if not story.acknowledged.get(mark) and any(call.maybe for call in creates):
-            counters["unknown_create_there" if story.rows_by_mark.get(mark) else "unknown_create_absent"] += 1
+        if any(call.maybe for call in creates):
+            counters[_what_an_unknown_create_was(story, mark, creates)] += 1
     _count_sends(story, counters)
     for row in story.rows.values():
         counters[f"end_{row.state}"] += 1
@@ -85,6 +85,14 @@ def count(story: Story) -> Counter[str]:
     ring_counters.count(story, counters)
     cut_checks.count(story, counters)
     return +counters
+
+
+def _what_an_unknown_create_was(story: Story, mark: str, creates: list[Call]) -> str:
+    """Its answer never came: had it been carried out? Known by its row, or by the first answer to its repetition."""
+    told = [call.returned for call in creates if call.acknowledged and call.returned is not None]
+    if told:
+        return "unknown_create_there" if told[0].replayed else "unknown_create_repeated"
+    return "unknown_create_there" if story.rows_by_mark.get(mark) else "unknown_create_absent"
 
 
 def _count_call(call: Call, counters: Counter[str]) -> None:

@@ -126,6 +126,9 @@ class Receiver:
             return False
         if plan.wait_s:
             await asyncio.sleep(plan.wait_s)
+        if writer.is_closing():  # uvloop refuses what is written to a connection that is gone
+            self._history.add(Answered(hit, now_ms(), "gone"))
+            return False
         length = 100 if plan.end == "cut" else 2
         writer.write(f"HTTP/1.1 {plan.status} x\r\nContent-Length: {length}\r\n\r\nok".encode())
         # Written down as it is written: the sender cannot have read it any sooner.

@@ -1,10 +1,11 @@
 """Histories that nothing is wrong with: the checker must not cry wolf."""
 
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.checker import check
-from tests.chaos.history import HistoryWriter, read
-from tests.unit.chaos.scenes import Scene
+from tests.chaos.history import HistoryWriter, Wanted, read
+from tests.unit.chaos.scenes import BODY, Scene
 
 
 def accepts(scene: Scene, **counted: int) -> None:
@@ -52,6 +53,18 @@ def test_a_create_that_nobody_heard_of_may_be_there_or_not() -> None:
     scene.line(task, at=21)
     scene.row(task)
     accepts(scene, unknown_create_there=1, unknown_create_absent=1)
+
+
+def test_a_create_that_nobody_heard_of_is_known_by_the_answer_to_its_repetition() -> None:
+    scene = Scene()
+    for mark, was_there in (("m1", True), ("m2", False)):
+        asked: dict[str, Any] = {"wanted": [Wanted(mark, "ok", BODY)], "idempotency_key": f"k-{mark}"}
+        scene.call(0, "create", **asked, returned_outcome="info")
+        scene.call(10, "create", **asked, returned_ids=[f"tsk_{mark}"], returned_replayed=was_there)
+        scene.hit(f"tsk_{mark}", 20)
+        scene.line(f"tsk_{mark}", at=31)
+        scene.row(f"tsk_{mark}")
+    accepts(scene, unknown_create_there=1, unknown_create_repeated=1)
 
 
 def test_a_cancel_before_and_a_cancel_while_running() -> None:
