@@ -8,17 +8,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import MultipleResults, multiple, rule
 
 from tasktick.errors import Refused
+from tasktick.model.line import backfill_line
 from tasktick.model.retry import RetryPolicy
 from tasktick.model.schedule import CatchUp, FireTemplate, Overlap, Plan, Rule, pause, stand_still
 from tasktick.model.state import State
 from tasktick.model.task import Claimed, Payload, Target
 from tasktick.scheduler.book import heeding, new_fire
 from tasktick.scheduler.plan import begin, edit, first_fire, resume, settle
-from tasktick.store import schedules
+from tasktick.store import lines, schedules
 from tasktick.store.protocol import Transaction
 from tasktick.store.schedules import Seen
 from tests.beside.pair import KEYS, TENANTS, WORDS, Pair
 from tests.store.calendar import MINUTE_MS, Calendar, replaced
+from tests.store.filling import fill
 from tests.store.world import HOUR_MS, World
 
 SETTLES_MAX = 50
@@ -212,6 +214,30 @@ class PlanRules(Pair):
 
         found = self.both(work)
         return multiple(*([found] if found is not None else []))
+
+    @rule(
+        schedule_id=Pair.plans,
+        ago=st.integers(0, 20),
+        length=st.integers(0, 30),
+        in_line=st.booleans(),
+    )
+    def backfill(self, schedule_id: str, ago: int, length: int, in_line: bool) -> None:
+        until = self.now - ago * MINUTE_MS
+        stretch = (until - length * MINUTE_MS, until)
+
+        async def work(world: World) -> list[Any]:
+            calendar = self.calendar(world)
+
+            async def operation(tx: Transaction) -> list[Any]:
+                before = await self._find(tx, schedule_id)
+                await lines.hold(tx, [(before.schedule.tenant, backfill_line(schedule_id))])
+                seen = await self._settled(tx, calendar, await self._find(tx, schedule_id))
+                found = await fill(tx, seen, calendar.moment(), stretch, in_line=in_line)
+                return [[one.kind, one.fire.nominal_at] for one in found]
+
+            return await world.database.write(operation)
+
+        self.both(work)
 
     @rule(schedule_id=Pair.plans)
     def remove_schedule(self, schedule_id: str) -> None:
