@@ -154,11 +154,14 @@ def _word(data: dict[str, Any], name: str) -> str:
 
 
 def _cells(kind: str, data: dict[str, Any]) -> list[str]:
-    """When, what, of whom; of a task, from which state to which, and in which attempt."""
+    """When, what, of whom; of a task or a check, from which state to which; of a task, in which attempt; and why."""
     cells = [render.moment(data.get("at")), f"{render.clean(kind):<14}", _word(data, "id")]
-    if "state" in data:
-        state = _word(data, "state")
+    if "before" in data:
+        state = _word(data, "state" if "state" in data else "status")
         cells.append(f"{_word(data, 'before')} → {click.style(state, fg=render.STYLES.get(state))}")
         if data.get("attempt"):
             cells.append(f"attempt {_word(data, 'attempt')}")
+    cells += [f"{name} {_word(data, name)}" for name in ("task", "key", "reason", "held_by") if data.get(name)]
+    if data.get("tasktick_was_away"):
+        cells.append("TaskTick was away")
     return cells

@@ -1,14 +1,17 @@
 """Checks as clients make them, and pings as jobs send them: what becomes of both, who sees it, what is refused."""
 
+import json
 from typing import Any
 
 import pytest
 
 from tasktick.access.roles import Role
 from tasktick.api import knocks
+from tasktick.api.event_frames import frames
 from tasktick.scheduler.check_watch import look
 from tasktick.scheduler.checkins import AWAY_AFTER_MS
 from tasktick.store import checkins
+from tasktick.store import events as stored_events
 from tests.api.served import Answer, Served
 from tests.store import told
 
@@ -306,3 +309,18 @@ async def test_a_store_that_is_away_or_slow_is_said(served: Served, monkeypatch:
     answer = await ping(served, check)
     assert (answer.status, answer.code) == (503, "store_unavailable")
     assert int(answer.headers["Retry-After"]) > 0
+
+
+async def test_events_of_checks_are_in_the_feed_with_times_as_clients_read_them(served: Served) -> None:
+    check = await made(served, key="job")
+    await seen(served)
+    await watch(served, MINUTE_MS)
+    rows = await served.database.read(lambda tx: stored_events.page(tx, 1))
+    (frame,) = [one for row in rows for one in frames(row, "default")]
+    assert frame.type == "check.late"
+    data = json.loads(frame.text.partition(b"data: ")[2])
+    assert (data["id"], data["key"], data["tenant"]) == (check["id"], "job", "default")
+    assert data["expected_at"] == check["expected_at"]
+    assert [row for row in rows if frames(row, "other")] == []
+    known = await served.ask("GET", "/v1/events?type=check.late&type=schedule.late&after=none")
+    assert (known.status, known.code) == (400, "malformed"), "the types are known, the place is not"
