@@ -94,7 +94,7 @@ class SqliteEnd:
         return read_with(self._connection, whereabouts.read)
 
     async def is_empty(self) -> bool:
-        return not any(self._cell(f"SELECT EXISTS (SELECT 1 FROM {one.name})") for one in TABLES if not one.only)  # noqa: S608 - our own names
+        return not any(self._cell(f"SELECT EXISTS (SELECT 1 FROM {one.name})") for one in TABLES if not one.preset)  # noqa: S608 - our own names
 
     def _cell(self, statement: str) -> Any:
         return self._tried(lambda: self._connection.execute(statement).fetchone()[0])

@@ -33,6 +33,8 @@ class Table(msgspec.Struct, frozen=True):
     """Columns that PostgreSQL alone has, and what they are for a row that was carried there."""
     summed: str = ""
     """PostgreSQL has several rows for one: their sum is what counts."""
+    preset: bool = False
+    """Whether an empty store has its rows already."""
 
 
 # In the order in which they are carried. What is not in here is in NOT_CARRIED.
@@ -43,7 +45,7 @@ TABLES = (
     Table("drained_nodes", ("name",)),
     Table("nodes", ("incarnation",)),
     # Who owned a partition owns it no more; its epoch goes on.
-    Table("leases", (PARTITION,), only=(PARTITION, "epoch")),
+    Table("leases", (PARTITION,), only=(PARTITION, "epoch"), preset=True),
     Table("calendars", ("tenant", "name"), wide=True),
     Table("schedules", ("id",), by_id=True, wide=True),
     Table("tasks", ("id",), by_id=True),
@@ -54,7 +56,7 @@ TABLES = (
     Table("fires", ("schedule_id", "nominal_at"), by_id=True),
     Table("checks", ("id",), wide=True),
     Table("pings", ("check_id", "number"), wide=True),
-    Table("check_watch", ("only_one",)),
+    Table("check_watch", ("only_one",), preset=True),
     Table("line_fires", ("task_id", "line"), by_id=True),
     Table("names", ("tenant", "kind", "name"), wide=True),
     Table("counts", ("tenant", "state"), added={"slot": 0}, summed="tasks"),

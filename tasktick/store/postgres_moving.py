@@ -127,7 +127,7 @@ class PostgresEnd:
         return await self._tried(whereabouts.read(self._transaction))
 
     async def is_empty(self) -> bool:
-        for name in (*(table.name for table in TABLES if not table.only), *EMPTIED):
+        for name in (*(table.name for table in TABLES if not table.preset), *EMPTIED):
             if await self._tried(self._connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {name})")):  # noqa: S608 - our own names
                 return False
         return True

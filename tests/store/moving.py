@@ -9,8 +9,11 @@ from typing import Any
 
 from tasktick.clock import SystemClock
 from tasktick.model.calendar import Calendar, Content
+from tasktick.model.checkin import Check
 from tasktick.model.schedule import CatchUp, Rule
-from tasktick.store import calendars, check, leases, postgres_check, secrets, tenants
+from tasktick.scheduler.check_watch import HEAR, Arrival
+from tasktick.scheduler.checkins import AWAY_AFTER_MS, Said, begun
+from tasktick.store import calendars, check, checkins, leases, postgres_check, secrets, tenants
 from tasktick.store.database import open_sqlite
 from tasktick.store.moving import Carried, Moved, Mover, Tools, checksum_of
 from tasktick.store.moving_ends import End
@@ -119,7 +122,33 @@ async def fill(database: Database) -> World:
         await world.claimed(partition=partition)
     await world.act("cancel", (await world.claimed(partition=9)).id)
     await database.write(lambda tx: _rest(tx, world))
+    await _fill_check(world)
     return world
+
+
+async def _fill_check(world: World) -> None:
+    """A job that runs elsewhere, and what it has said."""
+    now = world.now
+    check = Check(
+        id=world.ids.new(now, 7),
+        tenant=TENANT,
+        version=1,
+        created_at=now,
+        updated_at=now,
+        grace_ms=1_000,
+        period_ms=HOUR_MS,
+        ping_hash="h",
+        ping_sealed="v1.abcd1234.sealed",
+        status="new",
+        status_at=now,
+        anchor_at=now,
+        key="elsewhere",
+        tags={"a": "ü"},
+    )
+    await world.database.write(lambda tx: checkins.create(tx, begun(check, now)))
+    said = Arrival("h", Said("fail", now, "run-1", exit_code=3), "POST", "127.0.0.1", "curl", "log ü\n", 7)
+    await world.database.write_batch(HEAR, [said])
+    await world.database.write(lambda tx: checkins.note_seen(tx, now, AWAY_AFTER_MS))
 
 
 async def _fill_line(calendar: Schedules) -> None:
