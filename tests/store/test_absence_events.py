@@ -152,17 +152,17 @@ async def test_one_that_runs_after_all_is_late_from_when_it_was_asked_for(world:
     world.now = asked_at + SLA_MS - 1
     assert await sweep(world) == 0
     first, second = ids[:2]
-    for one in await world.claim(first):
-        await world.finish(one, 500)
+    for claimed in await world.claim(first):
+        await world.finish(claimed, 500)
     assert len(await told_of(world)) == told_before, "a start in time is not told"
     assert (await world.state(first)).sla_met is True
     world.now = (await world.state(first)).due_at + HOUR_MS
-    for one in await world.claim(first):
-        await world.finish(one, 200)
+    for claimed in await world.claim(first):
+        await world.finish(claimed, 200)
     assert (await world.state(first)).sla_met is True, "a second attempt changes nothing of it"
 
-    for one in await world.claim(second):
-        await world.finish(one, 200)
+    for claimed in await world.claim(second):
+        await world.finish(claimed, 200)
     assert (await world.state(second)).sla_met is False
     [(kind, data)] = (await told_of(world))[told_before:]
     assert (kind, data["task"], data["due_at"]) == ("schedule.late", wire("tsk", second), asked_at)
