@@ -129,7 +129,18 @@ def conclude(claimed: Claimed, payload: Payload, answer: Answer, node: str, rand
 
 def _sla_met(claimed: Claimed, first_started_at: int | None) -> bool | None:
     """Whether the first attempt started in time; None as long as none is known to have started."""
-    return None if first_started_at is None else first_started_at <= claimed.run_at + claimed.sla_ms
+    return None if first_started_at is None else first_started_at <= _begins_by(claimed)
+
+
+def _begins_by(claimed: Claimed) -> int:
+    """Until when the first attempt of this series is in time.
+
+    From its own time, or from when it was due if that is later: with its jitter, put off, or asked for afterwards.
+    """
+    if claimed.attempt == claimed.series_base + 1:
+        return max(claimed.run_at, claimed.due_at) + claimed.sla_ms
+    # It is due again since; of a fire that has not been late it is written when it would have been.
+    return claimed.run_at + claimed.sla_ms if claimed.late_at is None else claimed.late_at
 
 
 def _why_not_again(claimed: Claimed, answer: Answer, failure: Failure) -> str | None:

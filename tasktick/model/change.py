@@ -36,9 +36,14 @@ class Change(msgspec.Struct, frozen=True):
         return self.before.state in IDLE and self.after.state not in TERMINAL
 
     @property
+    def reopens(self) -> bool:
+        """Whether it takes up what had ended."""
+        return self.before.state in TERMINAL and self.after.state not in TERMINAL
+
+    @property
     def takes_key(self) -> bool:
         """Whether the task needs its key again, which it gave up when it ended."""
-        return self.after.keyed and self.before.state in TERMINAL and self.after.state not in TERMINAL
+        return self.after.keyed and self.reopens
 
     @property
     def ends_unbegun(self) -> bool:

@@ -1,7 +1,8 @@
 """Fires that have not begun within their `sla`: told once, while they are late, by whoever sees it first.
 
-When a fire is late is written with it and taken away in the transaction that tells it: by the sweeper while it waits,
-whatever it waits for, or by the claim that comes too late.
+When a fire is late is written with it, anew when it is taken up again, and taken away in the transaction that tells it:
+by the sweeper while it waits, whatever it waits for, or by the claim that comes too late. One that runs by a backfill,
+or by hand after all, is late from when it was asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,12 @@ async def find(tx: Transaction, now: int, limit: int, partitions: list[str] | No
     if partitions == []:
         return []
     return await tx.rows("fires_late", str, now=now, limit=limit, partitions=partitions)
+
+
+async def ask(tx: Transaction, ids: Sequence[str]) -> None:
+    """These have ended, and are taken up again: they are late from when they were asked for."""
+    if ids:
+        await tx.run("fires_asked", ids=sorted(ids))
 
 
 async def tell(tx: Transaction, ids: list[str], now: int, held_by: Mapping[str, str | None]) -> int:

@@ -11,7 +11,7 @@ from tasktick.model.ids import KEY_PREFIX, parse, wire
 from tasktick.model.schedule import NewFire
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import fires, lines, names, schedule_faults, tenants, waiting
+from tasktick.store import fires, lateness, lines, names, schedule_faults, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
@@ -244,6 +244,7 @@ async def change(
     freed = [one.after.id for one in ordered if one.frees_key]
     if freed:
         await tx.run("names_free", kind=names.TASK, ids=freed)
+    await lateness.ask(tx, [one.after.id for one in ordered if one.reopens and one.after.template_id is not None])
     ran = [idle[one.after.id] for one in ordered if one.after.id in idle]
     await fires.ran_later(tx, ran, ordered[0].after.updated_at, deciding)
     deltas = Deltas()

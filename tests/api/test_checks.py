@@ -56,6 +56,7 @@ async def watch(served: Served, duration_ms: int = 0, *, there: bool = True) -> 
 
 
 async def events(served: Served) -> list[tuple[str, dict[str, Any]]]:
+    await served.database.number_events()
     found = await served.database.read(told.items)
     return [(item.type, item.data or {}) for _, item in found if item.type is not None]
 

@@ -21,7 +21,7 @@ async def fill(
     held_too: bool = False,
 ) -> list[Verdict]:
     """Let times between two instants run, a thousand of them at most; what became of each."""
-    passed = pass_over(seen.schedule, seen.tasks, moment)
+    passed = pass_over(seen.schedule, seen.tasks, heeding(moment, seen.calendars, seen.line))
     if passed is not None:
         assert await schedules.carry_out(tx, [passed]) == [True]
         [seen] = await schedules.seen(tx, [passed.after])

@@ -2,22 +2,31 @@
 
 from typing import Any
 
+import pytest
+
 from tasktick.model.change import expire, patch
 from tasktick.model.change import pause as pause_task
 from tasktick.model.ids import wire
 from tasktick.model.schedule import CatchUp, FireTemplate
 from tasktick.model.state import State
-from tasktick.store import lateness
+from tasktick.scheduler.backfill import Verdict
+from tasktick.store import events, lateness, schedules
+from tasktick.store.protocol import Transaction
 from tests.store import told
 from tests.store.calendar import MINUTE_MS, Calendar
-from tests.store.world import World
+from tests.store.filling import fill
+from tests.store.world import HOUR_MS, TENANT, World
 
 SLA_MS = 30_000
 
 
 async def told_of(world: World) -> list[tuple[str, dict[str, Any]]]:
     """What is told of schedules: type and data."""
+<<<<<<< HEAD
     await world.database.number_events()
+=======
+    await world.database.write(events.number)
+>>>>>>> mend2
     found = await world.database.read(told.items)
     return [(str(item.type), item.data or {}) for _, item in found if item.type is not None]
 
@@ -108,6 +117,74 @@ async def test_one_that_has_ended_is_not_late(world: World) -> None:
     world.now = fire.due_at + SLA_MS
     assert await sweep(world) == 0
     assert await kinds(world) == []
+
+
+async def backfilled(world: World, calendar: Calendar, name: str, *, in_line: bool = False) -> list[str]:
+    """All of the last hour, after all: its tasks."""
+
+    async def operation(tx: Transaction) -> list[Verdict]:
+        seen = await schedules.find(tx, TENANT, f"sch_{name}")
+        stretch = (world.now - HOUR_MS, world.now)
+        return await fill(tx, seen, calendar.moment(), stretch, in_line=in_line)
+
+    assert any(one.runs for one in await world.database.write(operation))
+    rows = [one.row for one in await calendar.ledger(name)]
+    return [str(row.task_id) for row in rows if row.reason == "backfill"]
+
+
+@pytest.mark.parametrize("by", ["backfill", "hand"])
+async def test_one_that_runs_after_all_is_late_from_when_it_was_asked_for(world: World, by: str) -> None:
+    world.now -= world.now % HOUR_MS
+    calendar = Calendar(world)
+    name = await calendar.create(catch_up=CatchUp("none"))
+    await calendar.pass_ms(3 * MINUTE_MS + 1, seen=False)
+    await calendar.settle()
+    missed = [str(one.row.task_id) for one in await calendar.ledger(name) if one.row.outcome == "missed"]
+    world.now += SLA_MS
+    await sweep(world)  # of the one that is not missed
+    told_before = len(await told_of(world))
+    asked_at = world.now
+    if by == "backfill":
+        # Among them are times before its first, which have no rows yet.
+        ids = await backfilled(world, calendar, name)
+        assert set(missed) < set(ids)
+    else:
+        ids = missed
+        for one in ids:
+            await world.act("run", one)
+
+    world.now = asked_at + SLA_MS - 1
+    assert await sweep(world) == 0
+    first, second = ids[:2]
+    for claimed in await world.claim(first):
+        await world.finish(claimed, 500)
+    assert len(await told_of(world)) == told_before, "a start in time is not told"
+    assert (await world.state(first)).sla_met is True
+    world.now = (await world.state(first)).due_at + HOUR_MS
+    for claimed in await world.claim(first):
+        await world.finish(claimed, 200)
+    assert (await world.state(first)).sla_met is True, "a second attempt changes nothing of it"
+
+    for claimed in await world.claim(second):
+        await world.finish(claimed, 200)
+    assert (await world.state(second)).sla_met is False
+    [(kind, data)] = (await told_of(world))[told_before:]
+    assert (kind, data["task"], data["due_at"]) == ("schedule.late", wire("tsk", second), asked_at)
+
+
+async def test_one_asked_for_afterwards_whose_first_attempt_is_cut_off_is_in_time_still(world: World) -> None:
+    calendar = Calendar(world)
+    name = await calendar.create(catch_up=CatchUp("none"))
+    await calendar.pass_ms(3 * MINUTE_MS + 1, seen=False)
+    await calendar.settle()
+    missed = str((await calendar.ledger(name))[0].row.task_id)
+    await world.act("run", missed)
+    (claimed,) = await world.claim(missed)
+    world.now += SLA_MS
+    await world.give_back(claimed, sent=True)
+    (claimed,) = await world.claim(missed)
+    await world.finish(claimed, 200)
+    assert (await world.state(missed)).sla_met is True
 
 
 async def test_missed_times_are_told_with_the_ledger(world: World) -> None:

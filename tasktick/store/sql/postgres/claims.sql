@@ -155,7 +155,7 @@ UPDATE tasks SET
     wake_at = coalesce(given.due_at, tasks.wake_at),
     fence = coalesce(given.new_fence, tasks.fence),
     interruptions = given.interruptions, uncounted = given.uncounted, started_at = given.started_at,
-    sla_met = given.sla_met, completed_at = given.completed_at, reason = given.reason,
+    sla_met = coalesce(tasks.sla_met, given.sla_met), completed_at = given.completed_at, reason = given.reason,
     lease_until = NULL, cancel_requested = false
 FROM given
 WHERE tasks.partition_id = ANY (ARRAY[partition_of(given.id)]) AND tasks.id = given.id AND tasks.state + 0 = 4

@@ -34,3 +34,10 @@ WHERE t.late_at IS NOT NULL AND t.attempt = 0 AND t.state + 0 IN (1, 2, 6) AND t
 UPDATE tasks SET late_at = (row->>1)::bigint
 FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE tasks.partition_id = partition_of((row->>0)::uuid) AND tasks.id = (row->>0)::uuid;
+
+-- They have just been taken up again, and are due.
+-- name: fires_asked
+UPDATE tasks SET late_at = tasks.due_at + d.sla_ms
+FROM (SELECT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+JOIN task_details AS d ON d.partition_id = partition_of(wanted.id) AND d.id = wanted.id
+WHERE tasks.partition_id = partition_of(wanted.id) AND tasks.id = wanted.id;

@@ -79,7 +79,7 @@ UPDATE tasks SET
     wake_at = coalesce(row.value->>6, tasks.wake_at),
     fence = coalesce(row.value->>7, tasks.fence),
     interruptions = row.value->>8, uncounted = row.value->>9, started_at = row.value->>10,
-    sla_met = row.value->>11, completed_at = row.value->>12, reason = row.value->>13,
+    sla_met = coalesce(tasks.sla_met, row.value->>11), completed_at = row.value->>12, reason = row.value->>13,
     lease_until = NULL, cancel_requested = 0
 FROM jsonb_each(:rows) AS row
 WHERE tasks.id = row.value->>0 AND tasks.state = 4

@@ -26,3 +26,9 @@ FROM (
 -- Rows: id, when it will be late, or NULL if that has been told.
 -- name: fires_told
 UPDATE tasks SET late_at = row.value->>1 FROM jsonb_each(:rows) AS row WHERE tasks.id = row.value->>0;
+
+-- They have just been taken up again, and are due.
+-- name: fires_asked
+UPDATE tasks SET late_at = tasks.due_at + d.sla_ms
+FROM task_details AS d
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) AND d.id = tasks.id;
