@@ -10,7 +10,7 @@ from tasktick.model.ids import wire
 from tasktick.model.schedule import CatchUp, FireTemplate
 from tasktick.model.state import State
 from tasktick.scheduler.backfill import Verdict
-from tasktick.store import events, lateness, schedules
+from tasktick.store import lateness, schedules
 from tasktick.store.protocol import Transaction
 from tests.store import told
 from tests.store.calendar import MINUTE_MS, Calendar
@@ -22,11 +22,7 @@ SLA_MS = 30_000
 
 async def told_of(world: World) -> list[tuple[str, dict[str, Any]]]:
     """What is told of schedules: type and data."""
-<<<<<<< HEAD
     await world.database.number_events()
-=======
-    await world.database.write(events.number)
->>>>>>> mend2
     found = await world.database.read(told.items)
     return [(str(item.type), item.data or {}) for _, item in found if item.type is not None]
 
