@@ -316,6 +316,7 @@ async def test_events_of_checks_are_in_the_feed_with_times_as_clients_read_them(
     check = await made(served, key="job")
     await seen(served)
     await watch(served, MINUTE_MS)
+    await served.database.number_events()
     rows = await served.database.read(lambda tx: stored_events.page(tx, 1))
     (frame,) = [one for row in rows for one in frames(row, "default")]
     assert frame.type == "check.late"
