@@ -97,6 +97,18 @@ class Metrics:
         """Show what this returns whenever it is asked for."""
         self.gauges[name] = (text, value)
 
+    def live(self, now_ms: int) -> dict[str, dict[str, float | None]]:
+        """Lateness in seconds and rates, as `GET /v1/stats` shows them."""
+        shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+        late = {name: self.lateness.percentile(share) for name, share in shares.items()}
+        return {
+            "lateness": {name: None if value is None else round(value / 1_000, 6) for name, value in late.items()},
+            "rates": {
+                "created_per_second": round(self.created.per_second(now_ms), 3),
+                "fired_per_second": round(self.fired.per_second(now_ms), 3),
+            },
+        }
+
     def render(self) -> bytes:
         """The page that Prometheus reads."""
         page: bytes = prometheus_client.generate_latest(self._registry)

@@ -379,22 +379,9 @@ class Node:
     def live_stats(self) -> dict[str, Any]:
         """Figures of this process, for `GET /v1/stats`."""
         world = self.world
-        metrics, now = world.metrics, world.clock.now_ms()
-        lateness = {
-            name: None if value is None else round(value / 1_000, 6)
-            for name, value in (
-                ("p50", metrics.lateness.percentile(0.5)),
-                ("p99", metrics.lateness.percentile(0.99)),
-                ("p99.9", metrics.lateness.percentile(0.999)),
-            )
-        }
         return {
             "node": self.name,
-            "lateness": lateness,
-            "rates": {
-                "created_per_second": round(metrics.created.per_second(now), 3),
-                "fired_per_second": round(metrics.fired.per_second(now), 3),
-            },
+            **world.metrics.live(world.clock.now_ms()),
             "in_flight": len(self.hands),
             "ready": len(self.ready),
             "timers": len(self.horizon),

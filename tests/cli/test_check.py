@@ -28,7 +28,7 @@ def test_a_sound_store(path: Path, full: bool) -> None:
     report = check(path, full=full)
     assert report.ok
     assert not _broken(report)
-    assert len(report.checks) == 19
+    assert len(report.checks) == 22
 
 
 def test_it_reads_beside_a_writer_and_changes_nothing(path: Path) -> None:
