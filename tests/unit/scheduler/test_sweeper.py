@@ -138,7 +138,7 @@ class Full(Nothing):
     """A store in which a page is full, and all of it stale by the time that it is written."""
 
     async def rows(self, query: str, kind: Any, /, **parameters: Any) -> list[Any]:
-        if query == "fires_late":
+        if query == "fires_late":  # found, and begun when they are to be told of
             return ["0" * 32] * ROWS_MAX
         return await super().rows(query, kind, **parameters)
 
