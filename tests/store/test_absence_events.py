@@ -17,6 +17,7 @@ SLA_MS = 30_000
 
 async def told_of(world: World) -> list[tuple[str, dict[str, Any]]]:
     """What is told of schedules: type and data."""
+    await world.database.number_events()
     found = await world.database.read(told.items)
     return [(str(item.type), item.data or {}) for _, item in found if item.type is not None]
 
