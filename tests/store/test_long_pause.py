@@ -1,5 +1,7 @@
 """The end of a long pause of a schedule with several rules, whose times are counted by walking through them."""
 
+from itertools import pairwise
+
 import msgspec
 
 from tasktick.model.schedule import Rule
@@ -38,5 +40,5 @@ async def test_the_end_of_a_long_pause_is_written_down_in_parts(world: World) ->
     assert {(row.outcome, row.reason) for row in rows} == {("skipped", "paused")}
     assert sum(row.times for row in rows) == seen.schedule.skipped == MINUTES
     edges = [(row.nominal_at, row.last_at) for row in rows]
-    assert all(last < first for (_, last), (first, _) in zip(edges, edges[1:], strict=False))
+    assert all(last < first for (_, last), (first, _) in pairwise(edges))
     assert msgspec.structs.asdict(seen.schedule)["next_at"] == until + MINUTE_MS
