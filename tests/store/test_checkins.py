@@ -42,6 +42,7 @@ async def seen(world: World) -> None:
 
 
 async def kinds(world: World) -> list[str | None]:
+    await world.database.number_events()
     return [item.type for _, item in await world.database.read(told.items) if item.type is not None]
 
 

@@ -19,6 +19,7 @@ def calendar(world: World) -> Calendar:
 
 async def _told(calendar: Calendar) -> list[tuple[str, object]]:
     """What is told of schedules that stand still or go on: the type, and the reason of a pause."""
+    await calendar.world.database.number_events()
     items = await calendar.world.database.read(told.items)
     return [(item.type, (item.data or {}).get("reason")) for _, item in items if item.type in TYPES]
 
