@@ -81,7 +81,9 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
     now = moment.by.now
     if schedule.paused:
         until = schedule.paused_until
-        return resume(schedule, tasks, moment, until) if until is not None and until <= now else None
+        if until is None or until > now:
+            return None
+        return _part_of_pause(schedule, tasks, moment, until) or resume(schedule, tasks, moment, until)
     if schedule.next_due_at is None:
         return None
     if schedule.next_due_at > now:  # zone data has changed, or times have run later
@@ -121,6 +123,18 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, u
         updated_at=now,
     )
     return with_ahead(msgspec.structs.replace(plan, after=after), moment)
+
+
+def _part_of_pause(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, until: int) -> Plan | None:
+    """Of a pause that has ended, and takes long to count, the first part; the rest waits for the next decision."""
+    backlog = _backlog(schedule, first_fire(schedule), until)
+    part = backlog if backlog is None else backlog.countable()
+    if part is None or part is backlog:
+        return None
+    book = Book(schedule, tasks, moment)
+    for late in none_runs(part, 0):
+        book.enter(late, "skipped", "paused")
+    return book.plan()
 
 
 def pass_over(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> Plan | None:

@@ -3,6 +3,7 @@
 An attempt in its own node's hands is never touched: there the local deadline alone ends it.
 
 A look takes what has passed since the one before, and some time more; some looks take all, and are the guarantee.
+One that found a page full has not come to its end: it goes on from where it began.
 Where a snapshot is held open, to look for all is to walk past everything that was ever running since.
 """
 
@@ -75,6 +76,8 @@ class Sweeper:
         self._orphans_may_be = False
         self._looked_at: int | None = None
         self._all_at_ms: float | None = None
+        # Whether this look has found more than it takes at once.
+        self._is_full = False
 
     def look_for_orphans(self) -> None:
         """Somebody may be dead for certain, or partitions of one have come: look before leases pass."""
@@ -87,15 +90,21 @@ class Sweeper:
         try:
             await self._rescue_hinted()
             now, since = self._clock.now_ms(), self._since()
+            self._is_full = False
             lost = await self.rescue(since)
             late = await self.tell_late()  # before those that expire: they were late first
             expired = await self.expire(since)
         except StoreUnavailable:
             return self._every_ms
-        if max(lost, late, expired) >= ROWS_MAX:
-            return 0
-        self._looked(now, since)
-        return self._every_ms
+        if not self._is_full:
+            self._looked(now, since)
+            return self._every_ms
+        # Where all of a page is stale or refused, to look again at once is of no use.
+        return 0 if max(lost, late, expired) else self._every_ms
+
+    def _found(self, rows: int) -> None:
+        """So many were found: as many as are looked at in one go, or fewer."""
+        self._is_full = self._is_full or rows >= ROWS_MAX
 
     def _since(self) -> int:
         """From where the next look is to begin."""
@@ -136,6 +145,7 @@ class Sweeper:
             return 0
         now, own, owned = self._clock.now_ms(), list(self._rescue.in_hand()), self._owned()
         rows = await self._database.near.read(lambda tx: claims.expired_leases(tx, now, own, ROWS_MAX, owned, since))
+        self._found(len(rows))
         return await self._interrupt(rows, lost=True) if rows else 0
 
     async def _interrupt(self, rows: list[Claimed], *, lost: bool) -> int:
@@ -173,9 +183,10 @@ class Sweeper:
         return ended
 
     async def tell_late(self) -> int:
-        """Fires that have not begun within their `sla`, whatever holds them; how many were found."""
+        """Fires that have not begun within their `sla`, whatever holds them; how many were told of."""
         now, owned = self._clock.now_ms(), self._owned()
         ids = await self._database.near.read(lambda tx: lateness.find(tx, now, ROWS_MAX, owned))
+        self._found(len(ids))
         if not ids:
             return 0
         held_by = {one: self._rescue.held_by(one) for one in ids}
@@ -183,12 +194,13 @@ class Sweeper:
         self._metrics.events["schedule_late"] += told
         if told:
             log.warning("fires_late", fires=told)
-        return len(ids)
+        return told
 
     async def expire(self, since: int = BEGINNING) -> int:
         """Tasks that were to start by a time that has passed after this; how many have expired."""
         now, owned = self._clock.now_ms(), self._owned()
         late = await self._database.near.read(lambda tx: due_store.expired(tx, now, ROWS_MAX, owned, since))
+        self._found(len(late))
         if not late:
             return 0
 

@@ -75,7 +75,11 @@ def _order(row: LineFire) -> tuple[int, str, str]:
 
 
 async def stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
-    """The places of plans made for lines in which others stand by now, or that another of these plans is about."""
+    """The places of plans made for lines in which others stand by now, or that another of these plans changes.
+
+    Plans that leave a line as it is are as if they came before the one that changes it: of however many that share a
+    line, all that are skipped go at once.
+    """
     resting = {place: plan for place, plan in enumerate(plans) if _rests_on_line(plan)}
     if not resting:
         return set()
@@ -85,12 +89,18 @@ async def stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
     found: set[int] = set()
     taken: set[tuple[str, str]] = set()
     for place, plan in resting.items():
-        touched = set(named([plan.before], plan.line or ()))
-        if touched & taken or standing.get(plan.before.id, ()) != plan.line:
+        changed = set(named([plan.before], plan.line or ())) if _changes_line(plan) else set()
+        if changed & taken or standing.get(plan.before.id, ()) != plan.line:
             found.add(place)
         else:
-            taken |= touched
+            taken |= changed
     return found
+
+
+def _changes_line(plan: Plan) -> bool:
+    """Whether somebody stands there after it who did not, or the other way round, or not as before."""
+    standing = {row.task_id for row in plan.line or ()}
+    return bool(plan.joins) or any(one.after.id in standing for one in plan.changes)
 
 
 def _rests_on_line(plan: Plan) -> bool:

@@ -64,8 +64,9 @@ class Backlog(msgspec.Struct, frozen=True):
 
         It ends after too many cuts, or where counting would take too long: what is left waits for the next decision.
         """
-        if self.rule.spec and walked(self.rule, self.first.nominal_at, self.until) > WALKED_MAX:
-            return msgspec.structs.replace(self, until=self._countable_until()).pieces()
+        countable = self.countable()
+        if countable is not self:
+            return countable.pieces()
         if self.shade is CLEAR:
             return [Piece(self.first, self.until)]
         found: list[Piece] = []
@@ -74,6 +75,12 @@ class Backlog(msgspec.Struct, frozen=True):
             piece, fire = self._piece(fire)
             found.append(piece)
         return found
+
+    def countable(self) -> "Backlog":
+        """All of it, or what comes first of it, as far as it is counted without taking long."""
+        if self.rule.spec and walked(self.rule, self.first.nominal_at, self.until) > WALKED_MAX:
+            return msgspec.structs.replace(self, until=self._countable_until())
+        return self
 
     def _countable_until(self) -> int:
         """Up to where a walk is short enough: by halving what is left."""

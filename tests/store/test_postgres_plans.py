@@ -31,6 +31,8 @@ SELECT partition_of(id), id, 't', CASE WHEN n % 3 = 0 THEN 4 ELSE 2 END, 'q', 'h
 FROM (SELECT gen_random_uuid() AS id, n FROM generate_series(1, 3000) AS n) AS made;
 INSERT INTO task_details (partition_id, id, tenant, created_at, sla_ms) SELECT partition_id, id, 't', 1, 1 FROM tasks;
 INSERT INTO payloads (partition_id, task_id, version, payload) SELECT partition_id, id, 1, '{}' FROM tasks;
+INSERT INTO line_fires (partition_id, task_id, line, tenant, schedule_id, due_at, waits)
+SELECT partition_id, id, 'line', 't', gen_random_uuid(), 1, true FROM tasks;
 """
 HISTORY = """
 SELECT make_history_day(day * 86400000::bigint) FROM generate_series(20000, 20003) AS day;
@@ -69,10 +71,21 @@ BY_IDS = (
     "waiters_step_out",
     "schedule_stale",
     "names_take_again",
+    "fires_late_held",
+    "fires_told",
+    "lines_hold",
+    "lines_read",
+    "lines_of",
+    "lines_leave",
+    "lines_step_out",
+    "lines_freed",
+    "lines_go",
 )
 # What is full of dead rows under a snapshot.
-HOT = ("tasks", "task_details", "payloads", "attempts")
-KEYED = re.compile(r"\b(partition_id|tenant) = .*\b(task_)?id = ")
+HOT = ("tasks", "task_details", "payloads", "attempts", "line_fires")
+KEYED = re.compile(
+    r"\b(partition_id|tenant) = .*\b(task_)?id = |\bschedule_id = |\btenant = .*\bline = |ROW\(tenant, line\) >= "
+)
 
 
 @pytest.fixture(params=sorted(postgres.installed()))

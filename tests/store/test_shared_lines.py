@@ -49,6 +49,47 @@ async def test_two_that_are_planned_at_once_are_not_both_let_run(calendar: Calen
     assert await calendar.settle() == 1
 
 
+async def test_all_that_are_skipped_for_one_that_is_at_work_are_decided_at_once(calendar: Calendar) -> None:
+    """However many share a line: they must not hold up all other schedules, one round for each of them."""
+    first, *others = await _two(calendar, *["skip"] * 5)
+    await settle_in_turns(calendar)
+    calendar.world.now += MINUTE_MS
+    found = await calendar.world.database.read(lambda tx: schedules.due(tx, calendar.world.now, 100))
+    (seen,) = [one for one in found if one.schedule.id == first]
+    plan = settle(seen.schedule, seen.tasks, heeding(calendar.moment(), {}, seen.line))
+    assert plan is not None
+    assert await calendar.write(plan) == [True]
+
+    assert await calendar.settle() == len(others)
+
+    for name in others:
+        assert await calendar.outcomes(name) == ["skipped(overlap)"]
+
+
+async def test_who_changes_a_line_comes_after_those_who_leave_it_as_it_is(calendar: Calendar) -> None:
+    first, replacing, skipping = await _two(calendar, "allow", "cancel_other", "skip")
+    calendar.world.now += MINUTE_MS
+    found = await calendar.world.database.read(lambda tx: schedules.due(tx, calendar.world.now, 100))
+    plans = {
+        one.schedule.id: settle(one.schedule, one.tasks, heeding(calendar.moment(), {}, one.line)) for one in found
+    }
+    begun = plans[first]
+    assert begun is not None
+    assert await calendar.write(begun) == [True]
+    found = await calendar.world.database.read(lambda tx: schedules.due(tx, calendar.world.now, 100))
+    plans = {
+        one.schedule.id: settle(one.schedule, one.tasks, heeding(calendar.moment(), {}, one.line)) for one in found
+    }
+    changing, leaving = plans[replacing], plans[skipping]
+    assert changing is not None
+    assert leaving is not None
+
+    assert await calendar.write(changing, leaving) == [True, True]
+
+    assert await calendar.outcomes(skipping) == ["skipped(overlap)"]
+    assert len(await standing(calendar, first)) == 1
+
+
 async def test_one_of_each_key_of_each_tenant(calendar: Calendar) -> None:
     first, second = await calendar.create(overlap="skip", overlap_key="a"), await calendar.create(overlap_key="b")
 

@@ -7,7 +7,7 @@ import pytest
 
 from tasktick.errors import StoreUnavailable
 from tasktick.metrics import Metrics
-from tasktick.scheduler.sweeper import ALL_EVERY_MS, LOOK_BACK_MS, Rescue, Sweeper
+from tasktick.scheduler.sweeper import ALL_EVERY_MS, LOOK_BACK_MS, ROWS_MAX, Rescue, Sweeper
 from tasktick.store.due import BEGINNING
 from tasktick.store.protocol import Batch, Lane
 
@@ -132,3 +132,28 @@ async def test_a_look_under_a_time_that_is_not_believed_in_was_none(scene: Scene
     scene.store.looks.clear()
     scene.is_settled = True
     assert await scene.look() == [BEGINNING]
+
+
+class Full(Nothing):
+    """A store in which a page is full, and all of it stale by the time that it is written."""
+
+    async def rows(self, query: str, kind: Any, /, **parameters: Any) -> list[Any]:
+        if query == "fires_late":  # found, and begun when they are to be told of
+            return ["0" * 32] * ROWS_MAX
+        return await super().rows(query, kind, **parameters)
+
+    async def write(self, operation: Any, lane: Lane) -> Any:
+        del lane
+        return await operation(self)
+
+
+async def test_a_look_that_found_a_page_full_has_not_come_to_its_end(scene: Scene) -> None:
+    """One of a page that is stale by now does not put off what is behind it until all is looked at again."""
+    full: Any = Full()
+    scene.store = full
+    scene.sweeper._database = full
+
+    assert await scene.sweeper.step() > 0, "nothing of it could be done: it is not tried without a rest"
+    scene.store.looks.clear()
+    await scene.sweeper.step()
+    assert {since for _, since in scene.store.looks} == {BEGINNING}

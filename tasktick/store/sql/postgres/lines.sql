@@ -1,4 +1,5 @@
 -- Lines: fires that may not be under way together. States: 1 blocked, 2 scheduled, 4 running, 5 retrying, 7 awaiting.
+-- `state + 0` and `partition_id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
 
 -- Nobody else decides about these lines, nor ends who stands there, until the commit: locks by name, in their order,
 -- which leave nothing behind and are there before the first row is. Rows of schedules come after them, before tasks.
@@ -7,13 +8,15 @@ SELECT pg_advisory_xact_lock(place) FROM (
     SELECT DISTINCT hashtextextended(current_schema() || '/' || tenant || '/' || line, 1952544623) AS place FROM (
         SELECT row->>0 AS tenant, row->>1 AS line FROM jsonb_array_elements(:lines::text::jsonb) AS given (row)
         UNION ALL
-        SELECT tenant, line FROM line_fires
-        WHERE (partition_id, task_id) IN (
-            SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:tasks::text::json)
-        )
+        SELECT l.tenant, l.line FROM json_array_elements_text(:tasks::text::json) AS given (id)
+        JOIN line_fires AS l
+            ON l.partition_id = ANY (ARRAY[partition_of(given.id::uuid)]) AND l.task_id = given.id::uuid
         UNION ALL
-        SELECT tenant, line FROM line_fires
-        WHERE schedule_id IN (SELECT value::uuid FROM json_array_elements_text(:schedules::text::json))
+        SELECT l.tenant, l.line FROM json_array_elements_text(:schedules::text::json) AS given (id)
+        CROSS JOIN LATERAL (
+            SELECT tenant, line FROM line_fires WHERE schedule_id = given.id::uuid
+            OFFSET 0
+        ) AS l
     ) AS lines
     ORDER BY place OFFSET 0
 ) AS places;
@@ -27,15 +30,25 @@ FOR NO KEY UPDATE;
 -- fragment: row
     hex_of(l.task_id), l.line, l.tenant, hex_of(l.schedule_id), l.due_at, l.waits
 
+-- Both bounds as rows: of the indexes only that by line serves, and not the key, which has the line in it too.
 -- name: lines_read
 SELECT json_agg(json_build_array(
     -- include: row
 ) ORDER BY l.due_at, l.task_id, l.line)
-FROM line_fires AS l
-WHERE (l.tenant, l.line) IN (
-        SELECT row->>0, row->>1 FROM jsonb_array_elements(:lines::text::jsonb) AS given (row)
-    )
-    OR l.schedule_id IN (SELECT value::uuid FROM json_array_elements_text(:schedules::text::json));
+FROM (
+    SELECT standing.* FROM jsonb_array_elements(:lines::text::jsonb) AS given (row)
+    CROSS JOIN LATERAL (
+        SELECT * FROM line_fires
+        WHERE (tenant, line) >= (given.row->>0, given.row->>1) AND (tenant, line) <= (given.row->>0, given.row->>1)
+        OFFSET 0
+    ) AS standing
+    UNION
+    SELECT standing.* FROM json_array_elements_text(:schedules::text::json) AS given (id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM line_fires WHERE schedule_id = given.id::uuid
+        OFFSET 0
+    ) AS standing
+) AS l;
 
 -- Rows: as model/line.py, LineFire.
 -- name: lines_join
@@ -49,16 +62,12 @@ FROM jsonb_array_elements(:rows::text::jsonb) AS given (row);
 SELECT json_agg(json_build_array(
     -- include: row
 ))
-FROM line_fires AS l
-WHERE (l.partition_id, l.task_id) IN (
-    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-);
+FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+JOIN line_fires AS l ON l.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND l.task_id = wanted.id;
 
 -- name: lines_leave
-DELETE FROM line_fires
-WHERE (partition_id, task_id) IN (
-    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-);
+DELETE FROM line_fires USING json_array_elements_text(:ids::text::json) AS ended (id)
+WHERE line_fires.partition_id = ANY (ARRAY[partition_of(ended.id::uuid)]) AND line_fires.task_id = ended.id::uuid;
 
 -- Who has ended in line does not hide those before it from a schedule that has left the line since: the last of its
 -- fires that stand there is the one that the next must not overlap.
@@ -80,7 +89,7 @@ FROM (
         )
         AND s.last_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json))
 ) AS heirs
-WHERE tasks.partition_id = partition_of(heirs.next_id) AND tasks.id = heirs.next_id
+WHERE tasks.partition_id = ANY (ARRAY[partition_of(heirs.next_id)]) AND tasks.id = heirs.next_id
     AND tasks.after_id = heirs.last_id AND heirs.heir IS NOT NULL;
 UPDATE schedules SET last_id = coalesce((
     SELECT l.task_id FROM line_fires AS l
@@ -102,25 +111,26 @@ FROM (
 ) AS named
 CROSS JOIN LATERAL (
     SELECT first.* FROM line_fires AS w
-    JOIN tasks AS first ON first.partition_id = w.partition_id AND first.id = w.task_id
-    WHERE w.tenant = named.tenant AND w.line = named.line AND w.waits AND first.state + 0 = 1
+    JOIN tasks AS first ON first.partition_id = ANY (ARRAY[w.partition_id]) AND first.id = w.task_id
+    WHERE (w.tenant, w.line) >= (named.tenant, named.line) AND (w.tenant, w.line) <= (named.tenant, named.line)
+        AND w.waits AND first.state + 0 = 1
     ORDER BY w.due_at, w.task_id LIMIT 1
     FOR NO KEY UPDATE OF first
 ) AS t
 WHERE NOT EXISTS (
     SELECT 1 FROM line_fires AS g
-    JOIN tasks AS at_work ON at_work.partition_id = g.partition_id AND at_work.id = g.task_id
+    JOIN tasks AS at_work ON at_work.partition_id = ANY (ARRAY[g.partition_id]) AND at_work.id = g.task_id
     WHERE g.tenant = named.tenant AND g.line = named.line AND NOT g.waits
         AND (
             at_work.state + 0 IN (1, 4, 5, 7) OR (at_work.state + 0 = 2 AND at_work.due_at <= :now::bigint)
         )
+    OFFSET 0
 );
 
 -- name: lines_go
 UPDATE line_fires SET waits = false
-WHERE (partition_id, task_id) IN (
-    SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:ids::text::json)
-);
+FROM json_array_elements_text(:ids::text::json) AS freed (id)
+WHERE line_fires.partition_id = ANY (ARRAY[partition_of(freed.id::uuid)]) AND line_fires.task_id = freed.id::uuid;
 
 -- Fires that were let run, and ended before they began: schedule, task, nominal time, reason.
 -- name: ledger_unstarted
