@@ -146,7 +146,8 @@ async def _advice(
         schedule_id = about.id if isinstance(about, Schedule) else await with_key(tx, call.tenant, about)
         return await known(tx, call.tenant, schedule_id, shown[0].nominal_at if shown else None)
 
-    return advice_on(rule, begin, shown, jitter_ms, await call.ports.database.read(operation))
+    found = await call.ports.database.read(operation)
+    return await call.kept.aside(lambda: advice_on(rule, begin, shown, jitter_ms, found))
 
 
 async def _contents(tx: Transaction, tenant: str, uses: tuple[CalendarUse, ...]) -> dict[str, Content]:

@@ -40,3 +40,13 @@ async def test_an_explanation_of_a_rare_rule_lets_the_loop_turn(served: Served) 
     answer, longest = await stall_during(served.ask("GET", "/v1/schedules/key:rare/explain?at=2030-01-01T00:00:00Z"))
     assert answer.status == 200
     assert longest < STALL_MAX_S
+
+
+@pytest.mark.slow
+async def test_a_preview_of_a_few_fires_looks_for_more_of_them_beside_the_loop(served: Served) -> None:
+    rule = "FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;BYDAY=SU"
+    answer, longest = await stall_during(
+        served.ask("POST", "/v1/schedules/preview?count=3", {"rrule": rule, "task": TASK})
+    )
+    assert answer.status == 200
+    assert longest < STALL_MAX_S
