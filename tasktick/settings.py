@@ -21,6 +21,7 @@ DEADMAN_INTERVAL_LEAST_MS = 1_000
 # Of gossip: the first signs, all are accepted.
 KEYS_MOST = 4
 KEY_BYTES_LEAST = 16
+MONITOR = re.compile(r"https?://[^\s/?#@\\]+(?:[/?][^\s#\\]*)?", re.ASCII | re.IGNORECASE)
 NODE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 # Settings whose values are shown nowhere.
 SECRET = frozenset({"cluster.keys", "deadman.url"})
@@ -238,8 +239,9 @@ def is_shared(config: Config) -> bool:
 def check_deadman(config: Config) -> None:
     """A monitor that can be told in time."""
     deadman = config.deadman
-    if deadman.url is not None and not deadman.url.lower().startswith(("http://", "https://")):
-        raise Wrong("deadman.url", "is the address of a monitor, which begins with https:// or http://.")
+    if deadman.url is not None and MONITOR.fullmatch(deadman.url) is None:
+        said = "is the address of a monitor: https:// or http://, a host, no user or password, no spaces, no `#`."
+        raise Wrong("deadman.url", said)
     if deadman.interval_ms < DEADMAN_INTERVAL_LEAST_MS:
         raise Wrong("deadman.interval_ms", f"must be at least {DEADMAN_INTERVAL_LEAST_MS}.")
     if not 1 <= deadman.timeout_ms <= deadman.interval_ms:

@@ -1,8 +1,13 @@
-"""Answers that cost much to make: made one at a time, kept for a moment, and given to all who ask meanwhile."""
+"""Answers that cost much to make: made one at a time, kept for a moment, and given to all who ask meanwhile.
+
+What is long and is no answer of its own, such as the search for times of a rule that matches hardly ever, is done
+aside: in a thread, a few at a time, so that the event loop has its turns.
+"""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
+from typing import TypeVar
 
 from tasktick.clock import Clock
 from tasktick.errors import Refused
@@ -10,6 +15,9 @@ from tasktick.errors import Refused
 KEPT_MS = 5_000
 KEPT_MAX = 64
 WAITING_MAX = 32
+ASIDE_MAX = 2
+
+Found = TypeVar("Found")
 
 
 class Kept:
@@ -20,6 +28,19 @@ class Kept:
         self._answers: OrderedDict[Hashable, tuple[float, bytes]] = OrderedDict()
         self._turn = asyncio.Lock()
         self._waiting = 0
+        self._aside = asyncio.Semaphore(ASIDE_MAX)
+        self._waiting_aside = 0
+
+    async def aside(self, work: Callable[[], Found]) -> Found:
+        """What this long work finds, done beside the loop."""
+        if self._waiting_aside >= WAITING_MAX:
+            raise Refused("overloaded", "Too many ask for this at once. Try again in a moment.")
+        self._waiting_aside += 1
+        try:
+            async with self._aside:
+                return await asyncio.to_thread(work)
+        finally:
+            self._waiting_aside -= 1
 
     async def get(self, asked: Hashable, make: Callable[[], Awaitable[bytes]]) -> bytes:
         """The answer to this, made now if there is none of late."""

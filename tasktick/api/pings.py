@@ -23,6 +23,7 @@ RETRY_AFTER_MS = 5_000
 WORD_CHARS_MAX = 200
 RUN_CHARS_MAX = 64
 WORDS: dict[str, Kind] = {"": "success", "start": "start", "fail": "fail", "log": "log"}
+NO_SUCH_WORD = "After the id comes nothing, start, fail, log, or an exit code from 0 to 255."
 _EXIT_CODE = re.compile(r"[0-9]{1,3}", re.ASCII)
 _EXIT_CODE_MOST = 255
 
@@ -33,10 +34,12 @@ async def ping(call: Call) -> Reply:
     hashed, address = ping_hash(call.parameters["id"]), call.remote
     now = call.ports.clock.monotonic_ms()
     call.knocks.hear(hashed, address, now)
-    if said is None or not await call.ports.database.near.read(lambda tx: checkins.is_known(tx, hashed)):
+    if not await call.ports.database.near.read(lambda tx: checkins.is_known(tx, hashed)):
         call.knocks.wrong(hashed, address, now)
-        raise _nobody()
+        raise _nobody() if said is not None else Refused("not_found", NO_SUCH_WORD)
     call.knocks.right(hashed, now)
+    if said is None:  # a wrong word of a job is counted as a ping of it: it does not begin its allowance anew
+        raise Refused("not_found", NO_SUCH_WORD)
     if call.ports.overloaded():
         raise Refused("overloaded", "There is more to do than can be taken in now. Ping again in a moment.")
     body = call.body.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")[:BODY_CHARS_MAX]

@@ -93,7 +93,7 @@ async def fill(call: Call) -> Reply:
     request: BackfillRequest = BACKFILL.decode(call.body, call.ports.config.server.json_depth_max)
     seen = await call.ports.database.read(lambda tx: schedules.find(tx, call.tenant, call.parameters["id"]))
     check_version(call, seen.schedule)
-    asked = _asked(request, seen.schedule, call.now)
+    asked = await call.kept.aside(lambda: _asked(request, seen.schedule, call.now))
     if asked.dry_run:
         return answer(OK, (await _counted(call, asked)).document(asked))
     key = key_of(call)

@@ -53,18 +53,21 @@ async def explain(call: Call) -> Reply:
     faults.end()
     found = await call.ports.database.read(lambda tx: _found(tx, call, at))
     schedule = None if found.seen is None else found.seen.schedule
-    fire = None if schedule is None else _current(schedule, at)
+    # To look for times of a rule that matches hardly ever takes long.
+    fire = None if schedule is None else await call.kept.aside(lambda: _current(schedule, at))
     is_nominal = fire is not None or _is_row_of(found, at)
     before, after = (None, None)
     if schedule is not None:
-        before, after = beside(schedule.rule, at, schedule.start_at, schedule.end_at)
+        rule, start_at, end_at = schedule.rule, schedule.start_at, schedule.end_at
+        before, after = await call.kept.aside(lambda: beside(rule, at, start_at, end_at))
+    steps = await call.kept.aside(lambda: _steps(call, found, at, is_nominal=is_nominal))
     document = {
         "id": wire(render.SCHEDULE, found.id),
         "at": written(at),
         "local": _local(found, schedule, at),
         "nominal": is_nominal,
         "version": None if schedule is None else schedule.version,
-        "steps": [{"code": code, "detail": detail} for code, detail in _steps(call, found, at, is_nominal=is_nominal)],
+        "steps": [{"code": code, "detail": detail} for code, detail in steps],
         "before": _neighbour(before),
         "after": _neighbour(after),
         "fire": None if found.entry is None else schedule_render.ledger_row(found.entry, call.now),

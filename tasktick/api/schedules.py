@@ -104,7 +104,7 @@ async def preview(call: Call) -> Reply:
     faults = Faults()
     count, after = filters.preview(faults, call.query)
     request: PreviewRequest = PREVIEW.decode(call.body, call.ports.config.server.json_depth_max)
-    tried = previewed(faults, request, sealing_of(call))
+    tried = await call.kept.aside(lambda: previewed(faults, request, sealing_of(call)))
     faults.end()
     asked = tried.definition
     begin = call.now if after is None else after
@@ -113,8 +113,9 @@ async def preview(call: Call) -> Reply:
     found = await call.ports.database.read(lambda tx: _contents(tx, call.tenant, asked.calendars))
     shade = shade_of(asked.rule.timezone, asked.calendars, (), found)
     left = count if asked.max_fires is None else asked.max_fires
-    fires = _coming(next_fires(asked.rule, begin, count, asked.end_at), shade, left)
-    advice = unless_spread(lint(asked.rule, begin, asked.end_at), asked.jitter_ms)
+    fires = await call.kept.aside(lambda: _coming(next_fires(asked.rule, begin, count, asked.end_at), shade, left))
+    linted = await call.kept.aside(lambda: lint(asked.rule, begin, asked.end_at))
+    advice = unless_spread(linted, asked.jitter_ms)
     advice += await _advice(call, asked.rule, begin, fires, asked.jitter_ms, request.key)
     advice += ([SPREAD] if asked.jitter_ms else []) + _all_held(fires)
     shown = [schedule_render.fire(one, one.nominal_at, held) for one, held in fires]
@@ -145,7 +146,8 @@ async def _advice(
         schedule_id = about.id if isinstance(about, Schedule) else await with_key(tx, call.tenant, about)
         return await known(tx, call.tenant, schedule_id, shown[0].nominal_at if shown else None)
 
-    return advice_on(rule, begin, shown, jitter_ms, await call.ports.database.read(operation))
+    found = await call.ports.database.read(operation)
+    return await call.kept.aside(lambda: advice_on(rule, begin, shown, jitter_ms, found))
 
 
 async def _contents(tx: Transaction, tenant: str, uses: tuple[CalendarUse, ...]) -> dict[str, Content]:
@@ -195,10 +197,13 @@ async def upcoming(call: Call) -> Reply:
         left -= _run_between(schedule, begin, after, shade) if schedule.max_fires is not None else 0
         begin = after
     halted = schedule.paused and schedule.paused_until is None
-    coming = next_fires(schedule.rule, begin, 0 if halted else count, schedule.end_at)
-    fires = _coming(coming, shade, left)
+    wanted = 0 if halted else count
+    fires = await call.kept.aside(
+        lambda: _coming(next_fires(schedule.rule, begin, wanted, schedule.end_at), shade, left)
+    )
     shown = [schedule_render.fire(one, _due_of(found, one.nominal_at), held) for one, held in fires]
-    advice = unless_spread(lint(schedule.rule, begin, schedule.end_at), schedule.jitter_ms)
+    linted = await call.kept.aside(lambda: lint(schedule.rule, begin, schedule.end_at))
+    advice = unless_spread(linted, schedule.jitter_ms)
     advice += await _advice(call, schedule.rule, begin, fires, schedule.jitter_ms, schedule)
     advice += ([PAUSED] if schedule.paused else []) + _all_held(fires)
     return answer(OK, _document(schedule.rule, shown, advice))

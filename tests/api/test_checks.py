@@ -326,3 +326,21 @@ async def test_events_of_checks_are_in_the_feed_with_times_as_clients_read_them(
     assert [row for row in rows if frames(row, "other")] == []
     known = await served.ask("GET", "/v1/events?type=check.late&type=schedule.late&after=none")
     assert (known.status, known.code) == (400, "malformed"), "the types are known, the place is not"
+
+
+async def test_wrong_words_do_not_begin_the_allowance_anew(served: Served) -> None:
+    check = await made(served)
+    statuses = []
+    for _ in range(2):
+        statuses += [(await ping(served, check)).status for _ in range(knocks.PINGS.count - 1)]
+        statuses.append((await ping(served, check, "256")).status)
+    assert 429 in statuses
+    assert statuses.count(200) < knocks.PINGS.count
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_wrong_word_is_told_alike_whoever_is_pinged(served: Served, known: bool) -> None:
+    check = await made(served) if known else {"ping_path": NOBODY}
+    answer = await ping(served, check, "256")
+    assert answer.status == 404
+    assert "exit code from 0 to 255" in answer.json["detail"]

@@ -24,7 +24,7 @@ import pytest
 from tasktick.access import keys
 from tasktick.access.roles import Role
 from tasktick.api.routes import table
-from tasktick.api.schedule_schemas import Occurrence
+from tasktick.api.schedule_schemas import BackfillRequest, Occurrence
 from tasktick.store import secrets as stored
 from tasktick.store.connect import raw_connection
 from tasktick.store.migrate import migrate
@@ -57,12 +57,15 @@ LISTS = (
     "/v1/keys",
     "/v1/keys?revoked=true",
     "/v1/schedules?fields=full",
+    "/v1/checks",
 )
-PREFIXES = {"dlq": "dlq_", "keys": "key_", "secrets": "sec_", "schedules": "sch_"}
+PREFIXES = {"dlq": "dlq_", "keys": "key_", "secrets": "sec_", "schedules": "sch_", "checks": "chi_"}
 # What is in every text of the other tenant, and in no example.
 MARK = "globex-alone-knows"
 
 FAR = 4_000_000_000
+# What a body must say; any other may say nothing.
+LEAST: dict[Any, dict[str, Any]] = {Occurrence: {"at": FAR}, BackfillRequest: {"from": 0}}
 
 
 class _Kept(HTTPErrorProcessor):
@@ -149,6 +152,8 @@ def _globex(daemon: Daemon) -> list[str]:
     assert daemon.ask(daemon.globex, "POST", f"/v1/tasks/{ids[2]}/cancel")[0] == 200
     yearly = {"cron": "0 0 1 1 *", "key": MARK, "name": MARK, "task": {"target": {"url": f"https://{MARK}.example/"}}}
     assert daemon.ask(daemon.globex, "POST", "/v1/schedules", yearly)[0] == 201
+    check = {"period": "1d", "key": MARK, "name": MARK}
+    assert daemon.ask(daemon.globex, "POST", "/v1/checks", check)[0] == 201
     return ids
 
 
@@ -161,9 +166,9 @@ def _all_of_globex(daemon: Daemon) -> Any:
 
 
 def _named(daemon: Daemon, path: str) -> list[str]:
-    """The ids of the other tenant's keys, signing secrets or schedules."""
+    """The ids of the other tenant's keys, signing secrets, schedules or checks."""
     kind = path.split("/")[2]
-    if kind not in ("keys", "secrets", "schedules"):
+    if kind not in ("keys", "secrets", "schedules", "checks"):
         return []
     found = daemon.ask(daemon.globex, "GET", f"/v1/{kind}")[1]["data"]
     assert found
@@ -178,8 +183,7 @@ def _ask_for_foreign_ids(daemon: Daemon, ids: list[str]) -> None:
         names = [*ids, f"key:{MARK}", *_named(daemon, route.path)]
         for name in [one for one in names if route.method != "PUT"]:
             name = name.replace("tsk_", PREFIXES.get(route.path.split("/")[2], "tsk_"))
-            body: Any = {} if route.model is not None else None
-            body = {"at": FAR} if route.model is Occurrence else body
+            body = None if route.model is None else LEAST.get(route.model, {})
             status, answer = daemon.ask(daemon.acme, route.method, route.path.replace("{id}", name), body)
             assert (status, answer["code"]) == (404, "not_found"), f"{route.method} {route.path}"
 

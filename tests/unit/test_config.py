@@ -8,7 +8,7 @@ import pytest
 
 from tasktick.config import load
 from tasktick.errors import ConfigError
-from tasktick.settings import Config, host_and_port
+from tasktick.settings import Config, DeadmanConfig, Wrong, check_deadman, host_and_port
 
 SHARED = "[store]\nurl = 'postgresql://db/tasktick'\n[cluster]\n"
 
@@ -227,3 +227,9 @@ def _numbers() -> list[tuple[str, str]]:
 def test_every_number_is_bounded_below(section: str, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{section}.{name}"):
         load(flags={f"{section}.{name}": -1})
+
+
+@pytest.mark.parametrize("url", ["http://", "https://u:p@monitor.example/x", "https://monitor.example/a b", "ftp://a"])
+def test_a_monitor_that_could_never_be_called_is_refused_at_start(url: str) -> None:
+    with pytest.raises(Wrong):
+        check_deadman(Config(deadman=DeadmanConfig(url=url)))
