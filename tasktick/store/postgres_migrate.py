@@ -40,6 +40,9 @@ async def migrate(raw: PostgresConnection, to: int | None = None, *, connect: Co
         await _begun(raw)
         theirs = await applied(raw)
         todo = [one for one in pending(ours, theirs) if to is None or one.version <= to]
+        if theirs and any(one.min_reader > max(done.version for done in theirs) for one in todo):
+            # Who runs is of a version that could not read the store then, and would go on writing to it.
+            await _refuse_running(raw, theirs)
         for migration in todo:
             await _take(raw, migration, migration.text, whole=not theirs)
         return todo

@@ -8,9 +8,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tasktick.clock import SystemClock
 from tasktick.errors import StoreError
 from tasktick.model.state import State
-from tasktick.store import check, counts, events, listing, postgres_check, postgres_migrate, tenants
+from tasktick.store import check, counts, events, leases, listing, postgres_check, postgres_migrate, tenants
+from tasktick.store.leases import Start
 from tasktick.store.listing import TaskFilter
 from tasktick.store.migrate import Migration, available
 from tasktick.store.opening import Place
@@ -273,3 +275,28 @@ async def test_events_without_a_number_have_theirs_on_the_way_back(newest_server
         assert not await database.number_events()
         assert (await database.read(events.edges)).newest == numbered + 3
     assert await store.faults() == []
+
+
+async def test_nothing_that_they_could_not_read_is_made_under_nodes_that_run(
+    newest_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = available("postgres")
+    address = PostgresAddress(newest_server, "tests")
+    async with opened(address, tmp_path) as database:
+        start = Start("incarnation", "node-a", 10_000)
+        now = SystemClock().now_ms()
+        await database.write(lambda tx: leases.join(tx, start, now))
+    raw = await connect_patiently(address)
+    try:
+        for min_reader, may in ((NEWEST + 1, False), (NEWEST, True)):
+            extra = Migration(NEWEST + 1, "extra", "CREATE TABLE extra (n integer)", min_reader)
+            with monkeypatch.context() as patched:
+                patched.setattr(postgres_migrate, "available", lambda dialect, extra=extra: [*ours, extra])
+                if may:
+                    assert [one.name for one in await postgres_migrate.migrate(raw)] == ["extra"]
+                else:
+                    with pytest.raises(StoreError, match="node-a. Stop them first"):
+                        await postgres_migrate.migrate(raw)
+                    assert await raw.fetchval("SELECT to_regclass('extra')") is None
+    finally:
+        await raw.close()
