@@ -76,6 +76,11 @@ def backfill(
     if not found.get("fires"):
         _show(connected, counted, {**found, "dry_run": False})
         return
+    if found.get("next"):
+        raise click.ClickException(
+            f"More than {COUNTED_MAX:,} times would run, and nothing was started. Take a part of them, such as --to "
+            f"{render.clean(found['next'])}, and go on from there."
+        )
     if not yes:
         _tell(found)
         click.confirm("Run them?", abort=True, err=True)

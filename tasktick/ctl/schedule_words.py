@@ -1,5 +1,6 @@
 """Schedules in words: when, what is to come, and what became of what has passed. Pure."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -148,7 +149,7 @@ def _member_of(said: Mapping[str, Any]) -> "Member | None":
 def when(schedule: Mapping[str, Any]) -> str:
     """When it fires, but for what other columns say."""
     said = description(schedule).replace(f", {schedule.get('timezone')} time", "", 1)
-    return said.replace(" (six fields: seconds first)", "").partition(", counted from ")[0].removesuffix(".")
+    return re.sub(r", counted from [^;,]*", "", said.replace(" (six fields: seconds first)", "").removesuffix("."))
 
 
 def outcomes(schedule: Mapping[str, Any], *, whole: bool = False) -> str | None:

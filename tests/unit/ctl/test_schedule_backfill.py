@@ -64,6 +64,13 @@ def test_where_there_is_nothing_it_says_so_and_asks_nobody(ctl: Ctl, stub: ApiSt
     assert "5 ran, or are of a rule" in result.stderr
 
 
+def test_more_than_it_counts_is_refused_before_any_is_started(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(answer(fires=100_000, absent=100_000, dry_run=True, next=TIMES[3]))
+    result = ctl("schedule", "backfill", "key:daily", "--from", FROM, "--yes")
+    assert (result.exit_code, len(stub.asked)) == (1, 1)
+    assert f"--to {TIMES[3]}" in result.stderr
+
+
 def test_with_nobody_to_ask_it_wants_to_be_sure(ctl: Ctl, stub: ApiStub) -> None:
     result = ctl("schedule", "backfill", "key:daily", "--from", FROM)
     assert result.exit_code == 2

@@ -1,0 +1,10 @@
+"""Schedules in words, for tables."""
+
+from tasktick.ctl import schedule_words
+
+
+def test_a_list_of_rules_is_told_whole() -> None:
+    rules = [{"cron": "0 9 1 * *"}, {"every": 7200}, {"rrule": "FREQ=MONTHLY;BYMONTHDAY=-1;BYHOUR=17"}]
+    said = schedule_words.when({"spec": rules, "timezone": "UTC"})
+    assert "every 2 hours; and every month on the last day" in said
+    assert "counted from" not in said
