@@ -175,9 +175,10 @@ def preview(after: str | None, count: int, **given: Any) -> None:
     Examples:
       tasktick ctl schedule preview --cron "0 9 * * MON-FRI" --timezone Europe/Berlin
       tasktick ctl schedule preview --every 90m --count 3 -o json
+      tasktick ctl schedule preview --cron @hourly --jitter 5m --calendar nights
     """
     connected = session()
-    answer = connected.send(schedules.preview(schedule_options.rule(given), count, after))
+    answer = connected.send(schedules.preview(schedule_options.times(given), count, after))
     if connected.as_json:
         render.document(answer)
         return

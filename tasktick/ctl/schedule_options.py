@@ -14,7 +14,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 KINDS = ("cron", "every", "rrule")
 ONLY = "only:"
-_PLAIN = ("name", "note", "overlap", "overlap_key", "pause_on_failures", "jitter", "max_fires")
+_PLAIN = ("name", "note", "overlap", "overlap_key", "pause_on_failures")
 # Takes away what was set.
 NONE = "none"
 REMOVABLE = frozenset(
@@ -59,6 +59,14 @@ _LIMITS = (
     click.option("--end-at", metavar="TIME", help="Nothing fires after this."),
     click.option("--max-fires", type=Number(), metavar="N", help="It ends after so many runs."),
 )
+_CALENDARS = click.option(
+    "--calendar",
+    "calendars",
+    metavar="NAME",
+    multiple=True,
+    help="A calendar in whose times nothing fires; only:NAME fires in them alone; repeatable.",
+)
+_JITTER = click.option("--jitter", type=Duration(), help="Spread: each fire starts up to this much later.")
 _POLICY = (
     click.option(
         "--overlap",
@@ -80,14 +88,8 @@ _POLICY = (
     ),
     click.option("--catch-up-window", type=Duration(), help="What is older is missed, whatever the mode."),
     click.option("--catch-up-max", type=click.IntRange(1), metavar="N", help="How many run at most.  [default: 100]"),
-    click.option(
-        "--calendar",
-        "calendars",
-        metavar="NAME",
-        multiple=True,
-        help="A calendar in whose times nothing fires; only:NAME fires in them alone; repeatable.",
-    ),
-    click.option("--jitter", type=Duration(), help="Spread: each fire starts up to this much later."),
+    _CALENDARS,
+    _JITTER,
 )
 _WORDS = (
     click.option("--name", help="What people call it."),
@@ -98,7 +100,7 @@ _WORDS = (
 
 def timing(command: Command) -> Command:
     """The flags that say when."""
-    return _flagged(command, _TIMING)
+    return _flagged(command, (*_TIMING, *_LIMITS, _CALENDARS, _JITTER))
 
 
 def everything(command: Command) -> Command:
@@ -125,6 +127,20 @@ def rule(given: Mapping[str, Any]) -> dict[str, Any]:
     return task_options.only_given({**said, "timezone": given["timezone"], "dst": dst or None})
 
 
+def times(given: Mapping[str, Any]) -> dict[str, Any]:
+    """When it fires, and what bounds, holds and spreads that: what `timing` flags say."""
+    return task_options.only_given(
+        {
+            **rule(given),
+            "start_at": task_options.instant(given["start_at"]),
+            "end_at": task_options.instant(given["end_at"]),
+            "max_fires": given["max_fires"],
+            "calendars": [_use(name) for name in given["calendars"]] or None,
+            "jitter": given["jitter"],
+        }
+    )
+
+
 def forms(fields: Mapping[str, Any]) -> list[str]:
     """The forms of a rule that are given."""
     return [form for form in (*KINDS, "spec") if fields.get(form) is not None]
@@ -141,12 +157,9 @@ def document(url: str | None, given: dict[str, Any]) -> dict[str, Any]:
         "max": given["catch_up_max"],
     }
     fields = {
-        **rule(given),
+        **times(given),
         **{name: given[name] for name in _PLAIN},
-        "start_at": task_options.instant(given["start_at"]),
-        "end_at": task_options.instant(given["end_at"]),
         "catch_up": task_options.only_given(catch_up) or None,
-        "calendars": [_use(name) for name in given["calendars"]] or None,
         "tags": dict(name_and_value(tag, "--tag") for tag in given["tags"]) or None,
         "task": task or None,
     }

@@ -28,6 +28,7 @@ _RUN = (
     click.option("--queue", help="The queue that it goes through."),
     click.option("--priority", type=click.IntRange(0, 9), help="0 goes first, 9 last.  [default: 5]"),
     click.option("--retry-max", type=click.IntRange(1), metavar="N", help="How many attempts it has.  [default: 5]"),
+    click.option("--sla", type=Duration(), help="It is late if it has not started after this long.  [default: 30s]"),
     click.option("--expires-in", type=Duration(), help="Give up if it has not started after this long."),
     click.option("--at-most-once", is_flag=True, help="Never send again what may have been received."),
 )
@@ -74,7 +75,7 @@ def settings(given: dict[str, Any]) -> dict[str, Any]:
             "retry": None if given["retry_max"] is None else {"max_attempts": given["retry_max"]},
             "delivery": "at_most_once" if given["at_most_once"] else None,
             "type": given["type_"],
-            **{name: given[name] for name in ("queue", "priority", "expires_in")},
+            **{name: given[name] for name in ("queue", "priority", "sla", "expires_in")},
         }
     )
 

@@ -113,6 +113,20 @@ def test_preview(ctl: Ctl, stub: ApiStub) -> None:
     assert "Mind: Many run then. (midnight)" in result.stderr
 
 
+def test_a_preview_takes_all_that_moves_times(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told({"fires": [FIRE], "description": "Each hour", "warnings": []}))
+    flags = "--every 1h --jitter 5m --calendar nights --calendar only:days --max-fires 3 --start-at 1780000000"
+    result = ctl("schedule", "preview", *flags.split())
+    assert result.exit_code == 0, result.stderr
+    assert stub.asked[0].document == {
+        "every": "1h",
+        "start_at": 1780000000,
+        "max_fires": 3,
+        "calendars": ["nights", {"name": "days", "mode": "include"}],
+        "jitter": "5m",
+    }
+
+
 def test_pause_and_resume(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(schedule(paused=True, next_fire_at=None), refused(404, "not_found", "There is none."), schedule())
     result = ctl("schedule", "pause", ID, "daily", "--until", "1780000000", "--note", "moving")

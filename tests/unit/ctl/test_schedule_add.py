@@ -30,8 +30,9 @@ def test_add_knows_every_field(ctl: Ctl, stub: ApiStub) -> None:
     late = "--catch-up none --catch-up-window 6h --catch-up-max 7"
     limits = "--start-at 2026-03-01T09:00:00 --end-at 1780000000.5 --max-fires 9 --tag a=b --tag c= --note why"
     call = ["--method", "PUT", "--header", "X-Team: billing", "--body", '{"n": 1.00}', "--timeout", "10s"]
-    run = "--type t --queue q --priority 0 --retry-max 3 --expires-in 1h --at-most-once --idempotency-key once"
-    result = ctl("schedule", "add", URL, *f"{flags} {policy} {late} {limits} {run}".split(), *call)
+    run = "--type t --queue q --priority 0 --retry-max 3 --sla 90s --expires-in 1h --at-most-once"
+    once = ["--idempotency-key", "once"]
+    result = ctl("schedule", "add", URL, *f"{flags} {policy} {late} {limits} {run}".split(), *call, *once)
     assert result.exit_code == 0, result.stderr
     assert stub.asked[0].document == {
         "key": "k",
@@ -58,6 +59,7 @@ def test_add_knows_every_field(ctl: Ctl, stub: ApiStub) -> None:
             "queue": "q",
             "priority": 0,
             "retry": {"max_attempts": 3},
+            "sla": "90s",
             "expires_in": "1h",
             "delivery": "at_most_once",
         },

@@ -44,7 +44,7 @@ def test_add_knows_every_field(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(told(_task(), 201))
     flags = "--in 5m --method PUT --timeout 10s --key k-1 --name N --type t --queue q --priority 0 --retry-max 3"
     more = ["--header", "X-Team: bill: ing", "--tag", "a=b=c", "--tag", "d=", "--body", '{"n": 1.00}']
-    end = "--expires-in 1h --at-most-once --idempotency-key once-1"
+    end = "--sla 90s --expires-in 1h --at-most-once --idempotency-key once-1"
     result = ctl("task", "add", "http://x/", *flags.split(), *more, *end.split())
     assert result.exit_code == 0, result.stderr
     assert stub.asked[0].document == {
@@ -58,6 +58,7 @@ def test_add_knows_every_field(ctl: Ctl, stub: ApiStub) -> None:
         "priority": 0,
         "retry": {"max_attempts": 3},
         "tags": {"a": "b=c", "d": ""},
+        "sla": "90s",
         "expires_in": "1h",
         "delivery": "at_most_once",
     }
