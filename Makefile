@@ -67,8 +67,8 @@ test-alone: $(INSTALLED) ## Run the tests with real processes, kill -9 and hosti
 	@$(PYTEST) -m "$(ALONE)" $(ARGS)
 
 .PHONY: test-chaos
-test-chaos: $(INSTALLED) ## Run a small count of every chaos suite, and every planted bug: longer than CI has time for.
-	@TASKTICK_AT_LENGTH=1 $(PYTEST) tests/chaos/test_suites.py $(ARGS)
+test-chaos: $(INSTALLED) ## Run every chaos suite shortly, every planted bug, and the large set of previews: CI has no time for it.
+	@TASKTICK_AT_LENGTH=1 $(PYTEST) tests/chaos/test_suites.py tests/api/test_preview.py $(ARGS)
 
 .PHONY: test-history
 test-history: $(INSTALLED) ## Run the store's suite with everything that has finished in history at once.
