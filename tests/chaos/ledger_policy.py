@@ -197,7 +197,8 @@ def _overlap(
             )
             if not justified:
                 yield Violation("overlap_unjustified", f"{book.schedule_id}: {entry} after {list(lately)}")
-        if was_let_run(entry) or (entry.reason in TAKEN_BACK and not editions[entry.version].paused):
+        edition_then = editions.get(entry.version)
+        if was_let_run(entry) or (entry.reason in TAKEN_BACK and not (edition_then and edition_then.paused)):
             lately.append(entry)
 
 

@@ -219,9 +219,12 @@ class LedgerRun:
         random = self._whims
         await asyncio.sleep(random.uniform(*UP_S))
         name, act = random.choice(sorted(self._editions)), random.choice(ACTS)
-        last = self._editions[name][-1]
         changed: dict[str, Any] = {}
         path = f"/v1/schedules/sch_{name}"
+        if self._editions[name][-1].pause_on_failures is not None:  # it may have paused itself meanwhile
+            self._unsure.setdefault(name, {})
+            await self._ask_again(session)
+        last = self._editions[name][-1]
         self._counters[f"did_{act}"] += 1
         match act:
             case "edit":
@@ -274,6 +277,10 @@ class LedgerRun:
         if document["paused_until"] is not None:
             standing["paused_until"] = instant(document["paused_until"])
         at = instant(document["updated_at"])
+        if version == last.version + 2 and last.pause_on_failures is not None and not last.paused:
+            # Between the look and the change it has paused itself.
+            last = msgspec.structs.replace(last, paused=True, by_failures=True, version=last.version + 1, at=at)
+            editions.append(last)
         standing["by_failures"] = document["pause_reason"] == "failures" and not last.paused
         editions.append(msgspec.structs.replace(last, **(changed | standing), version=version, at=at))
 
