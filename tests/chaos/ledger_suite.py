@@ -223,7 +223,10 @@ class LedgerRun:
         path = f"/v1/schedules/sch_{name}"
         if self._editions[name][-1].pause_on_failures is not None:  # it may have paused itself meanwhile
             self._unsure.setdefault(name, {})
+        if name in self._unsure:
             await self._ask_again(session)
+            if name in self._unsure:
+                return  # one change after the other, so that each version is known
         last = self._editions[name][-1]
         self._counters[f"did_{act}"] += 1
         match act:
