@@ -221,12 +221,8 @@ class LedgerRun:
         name, act = random.choice(sorted(self._editions)), random.choice(ACTS)
         changed: dict[str, Any] = {}
         path = f"/v1/schedules/sch_{name}"
-        if self._editions[name][-1].pause_on_failures is not None:  # it may have paused itself meanwhile
-            self._unsure.setdefault(name, {})
-        if name in self._unsure:
-            await self._ask_again(session)
-            if name in self._unsure:
-                return  # one change after the other, so that each version is known
+        if not await self._is_known(session, name):
+            return
         last = self._editions[name][-1]
         self._counters[f"did_{act}"] += 1
         match act:
@@ -254,6 +250,14 @@ class LedgerRun:
                 await self._wishes.run_later(session, path, random)
             case _:
                 pass
+
+    async def _is_known(self, session: aiohttp.ClientSession, name: str) -> bool:
+        """Whether it is known how this stands: one change comes after the other, so that each version is known."""
+        if self._editions[name][-1].pause_on_failures is not None:  # it may have paused itself meanwhile
+            self._unsure.setdefault(name, {})
+        if name in self._unsure:
+            await self._ask_again(session)
+        return name not in self._unsure
 
     async def _change(
         self,
