@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.chaos.history import Answered, Hit
 from tests.chaos.ledger_story import Arrival, Book, Edition
+from tests.chaos.nominal import Timing
 from tests.chaos.verdict import Violation
 
 
@@ -24,6 +25,18 @@ def asked(edition: Edition) -> dict[str, Any]:
         "catch_up": {"mode": edition.mode, "max": edition.max_runs},
         "jitter": edition.jitter_ms / 1_000,
     }
+
+
+def content(document: dict[str, Any], timings: Sequence[Timing]) -> dict[str, Any]:
+    """What a client may have asked of the schedule that is told, a moment ago or long before: when, and what to make up
+    for."""
+    every = document["every"] and round(document["every"] * 1_000)
+    anchor = document["anchor"] and instant(document["anchor"])
+    here = (document["cron"], every, document["timezone"])
+    (timing,) = [
+        one for one in timings if (one.cron, one.every_ms, one.zone) == here and (anchor or 0) == one.anchor_at
+    ]
+    return {"timing": timing, "mode": document["catch_up"]["mode"]}
 
 
 def instant(text: str) -> int:
