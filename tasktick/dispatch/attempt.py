@@ -51,9 +51,9 @@ def request_for(
     """The request of this attempt; its deadlines are on the monotonic clock."""
     target = payload.target
     body = body_of(payload)
-    headers = dict(target.headers)
+    own: Mapping[str, str] = target.headers
     if target.sealed_headers:
-        headers |= unseal(claimed.tenant, target.sealed_headers)
+        own = {**own, **unseal(claimed.tenant, target.sealed_headers)}
     delivery = Delivery(
         task_id=wire("tsk", claimed.id),
         attempt=claimed.attempt,
@@ -62,7 +62,7 @@ def request_for(
         fence=claimed.fence,
         body=body,
         body_kind=target.body_kind,
-        headers=tuple(headers.items()),
+        headers=tuple(own.items()) if own else (),
         schedule_id=wire("sch", claimed.schedule_id) if claimed.schedule_id is not None else None,
         traceparent=payload.traceparent,
     )

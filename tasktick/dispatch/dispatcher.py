@@ -29,8 +29,7 @@ from tasktick.ready.queue import ReadyQueue
 from tasktick.service import Spawner
 from tasktick.settings import DispatchConfig
 from tasktick.store import claims, tasks
-from tasktick.store.protocol import Database, Lane, Transaction
-from tasktick.store.rows import StoredPayload
+from tasktick.store.protocol import Database, Lane
 
 log = logs.get("dispatch")
 
@@ -187,23 +186,11 @@ class Dispatcher:
         by_id = {entry.id: entry for entry in entries}
         ids = sorted(by_id)
 
-        async def operation(tx: Transaction) -> tuple[list[Claimed], list[StoredPayload]]:
-            claimed = await claims.claim(tx, ids, request)
-            keys = dict.fromkeys((one.payload_id, one.payload_version) for one in claimed)
-            return claimed, await tasks.payloads(tx, list(keys))
-
-        claimed, stored = await self._database.write(operation, Lane.FIRE)
-        self._metrics.events["claim_stale"] += len(entries) - len(claimed)
-        payloads = {(one.owner_id, one.version): one.payload for one in stored}
+        taken = await self._database.write(lambda tx: claims.take(tx, ids, request), Lane.FIRE)
+        self._metrics.events["claim_stale"] += len(entries) - len(taken)
         return [
-            Flight(
-                by_id[one.id],
-                one,
-                payloads.get((one.payload_id, one.payload_version)),
-                claimed_monotonic_ms,
-                one.id in was_due,
-            )
-            for one in claimed
+            Flight(by_id[one.claimed.id], one.claimed, one.payload, claimed_monotonic_ms, one.claimed.id in was_due)
+            for one in taken
         ]
 
     async def _send(self, flights: list[Flight]) -> None:

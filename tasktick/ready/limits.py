@@ -224,11 +224,11 @@ class Limits:
             gate.lanes -= 1
         self._forget_unused(entry, gates)
 
-    def pass_through(self, gates: Gates) -> None:
-        """Take a slot at each of these gates, and one of all."""
-        self.in_flight += 1
+    def pass_through(self, gates: Gates, count: int = 1) -> None:
+        """Take so many slots at each of these gates, and as many of all."""
+        self.in_flight += count
         for gate in gates:
-            gate.in_flight += 1
+            gate.in_flight += count
 
     def signal(self, gate: Gate) -> None:
         """Lanes wait before this gate and there may be room."""

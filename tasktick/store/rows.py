@@ -1,10 +1,13 @@
 """Rows as the store reads and writes them, where they are not a model's own value."""
 
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
 
 from tasktick.model.task import Payload, TaskDetail, TaskState
+
+T = TypeVar("T")
 
 
 class TaskView(msgspec.Struct, frozen=True):
@@ -137,6 +140,12 @@ class Ended(msgspec.Struct, frozen=True, array_like=True):
     id: str
     tenant: str
     in_history: bool = False
+
+
+@cache
+def decoder(kind: type[T]) -> "msgspec.json.Decoder[list[T]]":
+    """What reads a result as values of this type, one a row."""
+    return msgspec.json.Decoder(list[kind], strict=False)  # type: ignore[valid-type] # a type in a value
 
 
 def columns(row: msgspec.Struct) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from tasktick.model.attempt import End
 from tasktick.model.state import State
 from tasktick.settings import Config, DispatchConfig
 from tasktick.store import leases
-from tasktick.store.claims import Ended
+from tasktick.store.endings import Ended
 from tasktick.store.protocol import Batch, Lane, Transaction
 from tests.sim.stage import Stage, Told, play
 
