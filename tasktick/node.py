@@ -165,6 +165,7 @@ class Node:
             signing=world.signing,
             random=world.random,
             spawn=world.services.spawn,
+            crash=world.services.crash,
             early_ms=config.scheduler.early_ms,
             room_came_up=lambda: self.loader.room_came_up(),
         )

@@ -219,7 +219,7 @@ class ReadyQueue:
         return entry
 
     def _take_run(self, tenant: Tenant, limit: int, now_ms: int, popped: list[Entry]) -> bool:
-        """Take what follows one another in the only lane that may go, as `_take` would one by one; whether there is any.
+        """Take what is next in the only lane that may go, as `_take` would one by one; whether there was any.
 
         It leaves the last of the lane, and whatever may not go, to `_take`.
         """

@@ -46,11 +46,8 @@ async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[
 async def take(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[Taken]:
     """The same, with what is to be sent, unless that is large."""
     epochs, was_due = request.epochs, request.was_due
-    rows = [
-        (one, at, epochs[at], was_due.get(one))
-        for one, at in zip(ids, map(partition_of, ids), strict=True)
-        if at in epochs
-    ]
+    places = zip(ids, map(partition_of, ids), strict=True)
+    rows = [(one, at, epochs[at], was_due.get(one)) for one, at in places if at in epochs]
     changed = await tx.run(
         "task_claim",
         rows=rows,

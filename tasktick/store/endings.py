@@ -74,11 +74,12 @@ class EndWriter:
         other = [one for one in ends if not is_plain(one)]
         if not plain:
             return await self._writer.write_batch(self._other, other)
-        of_plain, of_other = await asyncio.gather(
+        outcomes: list[list[Any] | BaseException] = await asyncio.gather(
             self._writer.write_batch(self._plain, plain),
             self._writer.write_batch(self._other, other),
             return_exceptions=True,
         )
+        of_plain, of_other = outcomes
         unknown = next((one for one in (of_plain, of_other) if isinstance(one, StoreBroken)), None)
         if unknown is not None:
             raise unknown

@@ -142,10 +142,15 @@ class Ended(msgspec.Struct, frozen=True, array_like=True):
     in_history: bool = False
 
 
-@cache
 def decoder(kind: type[T]) -> "msgspec.json.Decoder[list[T]]":
-    """What reads a result as values of this type, one a row."""
-    return msgspec.json.Decoder(list[kind], strict=False)  # type: ignore[valid-type] # a type in a value
+    """What reads a result as values of this type, one a row; making one costs more than most results."""
+    found: msgspec.json.Decoder[list[T]] = _decoder(kind)
+    return found
+
+
+@cache
+def _decoder(kind: Any) -> Any:
+    return msgspec.json.Decoder(list[kind], strict=False)
 
 
 def columns(row: msgspec.Struct) -> dict[str, Any]:
