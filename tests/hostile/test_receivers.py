@@ -8,8 +8,8 @@ import tracemalloc
 
 import pytest
 
-from tasktick.dispatch.connector import ANSWER_BYTES_MAX, HEAD_BYTES_MAX
-from tasktick.dispatch.outcome import BODY_BYTES_MAX, Outcome
+from tasktick.dispatch.bounds import ANSWER_BYTES_MAX, BODY_BYTES_MAX, HEAD_BYTES_MAX
+from tasktick.dispatch.outcome import Outcome
 from tests.fakes.receivers import (
     Receiver,
     answering,
@@ -24,7 +24,7 @@ from tests.fakes.receivers import (
 from tests.fakes.sending import LOOPBACK, FakeResolver, request, sending
 from tests.hostile.cases import BOMB, CASES, CHUNKED, OK, POLITE
 
-pytestmark = pytest.mark.hostile
+pytestmark = [pytest.mark.hostile, pytest.mark.usefixtures("each_sender")]
 
 DEADLINE_MS = 250
 # Room for a sweep, and for a machine with other things to do.

@@ -25,7 +25,7 @@ from tests.fakes.receivers import (
 )
 from tests.fakes.sending import FakeResolver, request, sending
 
-pytestmark = pytest.mark.hostile
+pytestmark = [pytest.mark.hostile, pytest.mark.usefixtures("each_sender")]
 
 DEADLINE_MS = 250
 LATE_MS = 500

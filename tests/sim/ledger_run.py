@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tasktick.dispatch.sender import SpawningSender
 from tasktick.errors import StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
@@ -136,7 +137,7 @@ class LedgerPlay:
             random=Random(f"node.{self.seed}.{number}"),
             ids=self.ids,
             database=database,
-            sender=SimSender(self.receivers, self.clock, life, number),
+            sender=SpawningSender(SimSender(self.receivers, self.clock, life, number), services.spawn),
             unseal=unsealed,
             signing=NoSecrets(),
             services=services,

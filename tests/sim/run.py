@@ -9,6 +9,7 @@ from random import Random
 
 import msgspec
 
+from tasktick.dispatch.sender import SpawningSender
 from tasktick.errors import IllegalTransition
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import AttemptRow
@@ -111,7 +112,7 @@ class Play:
             random=Random(self.seed * 100 + number),
             ids=self.ids,
             database=database,
-            sender=sender,
+            sender=SpawningSender(sender, services.spawn),
             unseal=unsealed,
             signing=NoSecrets(),
             services=services,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tasktick.dispatch.outcome import Outcome, Request
+from tasktick.dispatch.sender import SpawningSender
 from tasktick.errors import StoreBroken, StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import AttemptRow
@@ -164,7 +165,7 @@ class Stage:
             random=self.random,
             ids=self.ids,
             database=self.database,
-            sender=self.sender,
+            sender=SpawningSender(self.sender, self.services.spawn),
             unseal=unsealed,
             signing=NoSecrets(),
             services=self.services,

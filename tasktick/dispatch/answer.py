@@ -1,0 +1,77 @@
+"""What an answer comes to: which statuses count for nothing, which of its headers are kept, and the outcome. Pure."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from aiohttp import hdrs
+
+from tasktick.dispatch.bounds import KEPT_HEADER_CHARS_MAX, KEPT_HEADERS_MAX
+from tasktick.dispatch.outcome import BAD_RESPONSE, REDIRECT, Failure, Outcome
+
+NAMES_MAX = 1_024
+
+# A receiver may write a name in any case; the well-known ones are kept as everybody writes them.
+_WELL_KNOWN = {one.lower(): str(one) for one in vars(hdrs).values() if isinstance(one, type(hdrs.HOST))}
+
+
+def fault_of_status(status: int) -> Failure | None:
+    """Why an answer of this status cannot count, whatever was expected."""
+    if 200 <= status < 300 or 400 <= status < 600:
+        return None
+    return REDIRECT if 300 <= status < 400 else BAD_RESPONSE
+
+
+def kept(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The first headers, up to a number and a size, in text that any store takes."""
+    found: list[tuple[str, str]] = []
+    left = KEPT_HEADER_CHARS_MAX
+    for name, value in headers:
+        left -= len(name) + len(value)
+        if left < 0 or len(found) == KEPT_HEADERS_MAX:
+            break
+        found.append((name, value if value.isprintable() else _printable(value)))
+    return found
+
+
+def kept_of_raw(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    """The same, of headers as they came."""
+    return kept((_name(name), value.rstrip(b" \t").decode("utf-8", "surrogateescape")) for name, value in headers)
+
+
+def outcome(
+    failure: Failure | None,
+    started_ms: float,
+    now_ms: float,
+    *,
+    status: int | None = None,
+    headers: list[tuple[str, str]] | None = None,
+    body: bytes = b"",
+    truncated: bool = False,
+    byte_left: bool = False,
+) -> Outcome:
+    """What came of a request. Complete headers are an answer, whatever became of its body."""
+    if status is not None:
+        failure = fault_of_status(status)
+    return Outcome(
+        status=status,
+        headers=headers or [],
+        body=body,
+        truncated=truncated,
+        error_code=failure.code if failure is not None else None,
+        error_class=failure.error_class if failure is not None else None,
+        detail=failure.detail if failure is not None else "",
+        byte_left=byte_left,
+        started_at_monotonic_ms=started_ms,
+        duration_ms=now_ms - started_ms,
+    )
+
+
+@lru_cache(maxsize=NAMES_MAX)
+def _name(raw: bytes) -> str:
+    name = raw.decode("utf-8", "surrogateescape")
+    return _WELL_KNOWN.get(name.lower(), name)
+
+
+def _printable(text: str) -> str:
+    """The text without control characters and lone surrogates."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

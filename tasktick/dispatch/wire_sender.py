@@ -1,0 +1,303 @@
+"""The sender that writes requests itself: one piece of bytes to a connection, one answer from it.
+
+Where a connection is idle, `begin` makes the bytes, looks at the clock and writes; there is no task, no future and no
+timer for a request. Where there is none, a task dials one through aiohttp's connector. `sweep`, called by the
+dispatcher's loop, ends whatever is past its deadline.
+
+Guarded here: one call writes one request, once; nothing is written past the time to start; no redirects, no proxies,
+no cookies, no decompression, at most `BODY_BYTES_MAX` of an answer's body kept.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from aiohttp import ClientRequest, ClientTimeout
+from aiohttp.abc import AbstractResolver
+
+from tasktick.dispatch.answer import kept_of_raw, outcome
+from tasktick.dispatch.attempt import Done
+from tasktick.dispatch.connector import GuardedConnector, SystemResolver
+from tasktick.dispatch.failure import failure_of, refused_target
+from tasktick.dispatch.guard import AddressPolicy
+from tasktick.dispatch.outcome import (
+    BAD_TARGET,
+    CONNECT_TIMEOUT,
+    INTERNAL,
+    NEVER_MS,
+    RESET,
+    TIMEOUT,
+    TOO_LATE,
+    Failure,
+    Outcome,
+    Request,
+)
+from tasktick.dispatch.request_bytes import BadTarget, Target, request_bytes, target_of
+from tasktick.dispatch.sender import SenderLimits, sent, spawn_here
+from tasktick.dispatch.tls import system_context
+from tasktick.dispatch.wire import Wire, WireCall
+from tasktick.dispatch.wires import Wires
+from tasktick.service import Spawner
+
+
+class WireSender:
+    """Sends requests. Made outside the loop, started and closed inside it."""
+
+    def __init__(
+        self,
+        policy: AddressPolicy,
+        monotonic: Callable[[], float],
+        limits: SenderLimits | None = None,
+        resolver: AbstractResolver | None = None,
+        tls: ssl.SSLContext | None = None,
+        spawn: Spawner = spawn_here,
+    ) -> None:
+        self._policy = policy
+        self._monotonic = monotonic
+        self._limits = limits or SenderLimits()
+        self._resolver = resolver
+        self._tls = tls
+        self._spawn = spawn
+        self._connector: GuardedConnector | None = None
+        self._timeout = ClientTimeout(total=None, sock_connect=self._limits.connect_timeout_ms / 1_000)
+        self._wires = Wires(self._limits.connections_max, self._limits.keepalive_ms, monotonic)
+        self._calls: set[WireCall] = set()
+        self._waiting: deque[WireCall] = deque()
+        self._sweep_after_ms = NEVER_MS
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that have begun and not ended."""
+        return len(self._calls)
+
+    async def start(self) -> None:
+        """Open the pool, and make sure that the client below is the one we know."""
+        limits = self._limits
+        self._resolver = self._resolver or SystemResolver()
+        self._connector = GuardedConnector(
+            self._policy,
+            self._resolver,
+            lambda: Wire(self),
+            limit=limits.connections_max,
+            ssl=self._tls or system_context(),
+            ttl_dns_cache=limits.dns_cache_ms // 1_000,
+        )
+
+    def obey(self, policy: AddressPolicy) -> None:
+        """Call by this policy from now on."""
+        self._policy = policy
+        self._wires.close_idle()
+        if self._connector is not None:
+            self._connector.obey(policy)
+
+    async def close(self) -> None:
+        """Close every connection. Whoever still sends is cut off."""
+        connector, self._connector = self._connector, None
+        self._wires.close_idle()
+        dials = [call.dial for call in self._calls if call.dial is not None]
+        for call in list(self._calls):
+            self._end(call, RESET if call.wire is not None else INTERNAL)
+        self._waiting.clear()
+        await asyncio.gather(*dials, return_exceptions=True)
+        if connector is not None:
+            await connector.close()
+        if self._resolver is not None:
+            await self._resolver.close()
+
+    def sweep(self, monotonic_ms: float) -> int:
+        """End every call past its deadline; how many that were."""
+        if monotonic_ms < self._sweep_after_ms:
+            return 0
+        over = [call for call in self._calls if call.limit_ms <= monotonic_ms]
+        left = (call.limit_ms for call in self._calls if call.limit_ms > monotonic_ms)
+        self._sweep_after_ms = min(left, default=NEVER_MS)
+        for call in over:
+            self._end(call, TIMEOUT if call.wire is not None else CONNECT_TIMEOUT)
+        return len(over)
+
+    async def send(self, request: Request) -> Outcome:
+        """Make one request. Raises nothing but CancelledError, and that only if we are cancelled."""
+        return await sent(self.begin, request)
+
+    def begin(self, request: Request, done: Done) -> WireCall:
+        """Start one request; on an idle connection it is written now. `done` is told later, by the loop."""
+        call = WireCall(self, request, done)
+        self._calls.add(call)
+        try:
+            target = target_of(request.method, request.url)
+            data = request_bytes(target, request.headers, request.body)
+        except ValueError as error:
+            return self._refuse(call, self._fault_of(request.url, error))
+        call.started_ms = now_ms = self._monotonic()
+        if now_ms > request.start_by_ms:
+            return self._refuse(call, TOO_LATE)
+        if self._connector is None:
+            return self._refuse(call, INTERNAL)
+        wire = self._wires.take(target.key, now_ms)
+        if wire is not None:
+            self._write(call, wire, target, data)
+        else:
+            call.target, call.data = target, data
+            call.limit_ms = min(request.deadline_ms, request.start_by_ms)
+            self._connect(call)
+        if call.limit_ms < self._sweep_after_ms:
+            self._sweep_after_ms = call.limit_ms
+        return call
+
+    def cut(self, call: WireCall) -> None:
+        """End it at once; nobody is told."""
+        if call not in self._calls:
+            return
+        self._calls.discard(call)
+        wire, dial = call.wire, call.dial
+        if wire is not None:
+            wire.call = None
+            wire.cut_off()
+            self._drop(wire)
+        elif dial is not None:
+            dial.cancel()
+
+    # What a wire tells.
+
+    def ended(self, wire: Wire, call: WireCall) -> None:
+        """The call has its answer, or will have none."""
+        self._calls.discard(call)
+        reader = wire.reader
+        now_ms = self._monotonic()
+        ended = _outcome(call, reader.anomaly, now_ms)
+        if reader.may_stay and not wire.has_unsent:
+            self._keep(wire, now_ms)
+        else:
+            if reader.anomaly is not None or reader.truncated or wire.has_unsent:
+                wire.abort()
+            self._drop(wire)
+        call.done(ended)
+
+    def lost(self, wire: Wire) -> None:
+        """It is of no more use."""
+        wire.abort()
+        self._drop(wire)
+
+    # How calls come to a wire.
+
+    def _write(self, call: WireCall, wire: Wire, target: Target, data: bytes) -> None:
+        """The clock has just been looked at."""
+        call.limit_ms = call.request.deadline_ms
+        call.wire = wire
+        wire.ask(call, data, has_body=target.method != "HEAD")
+
+    def _connect(self, call: WireCall) -> None:
+        """Dial, or wait until there is room for that."""
+        if not self._wires.make_room():
+            self._waiting.append(call)
+            return
+        call.dial = dial = self._spawn(self._dial(call), "dial")
+        dial.add_done_callback(self._dialled)
+
+    async def _dial(self, call: WireCall) -> None:
+        assert self._connector is not None
+        assert call.target is not None
+        try:
+            asked = ClientRequest("GET", call.target.url, loop=asyncio.get_running_loop())
+            connection = await self._connector.connect(asked, [], self._timeout)
+        except Exception as error:  # noqa: BLE001 # whatever it is, the attempt has ended, and its row says how
+            call.dial = None
+            self._wires.give_room_back()
+            self._end(call, self._fault_of(call.request.url, error))
+            return
+        wire = cast(Wire, connection.protocol)
+        wire.join(connection, call.target.key)
+        if call in self._calls:
+            self._start(call, wire)
+        else:
+            self._keep(wire, self._monotonic())
+
+    def _dialled(self, dial: "asyncio.Task[None]") -> None:
+        if dial.cancelled():
+            self._wires.give_room_back()
+        self._serve_waiting()
+
+    def _start(self, call: WireCall, wire: Wire) -> None:
+        """There is a connection for one that had to wait, maybe for too long."""
+        assert call.target is not None
+        target, data = call.target, call.data
+        call.dial, call.target, call.data = None, None, b""
+        now_ms = self._monotonic()
+        if now_ms > call.request.start_by_ms:
+            self._keep(wire, now_ms)
+            self._end(call, CONNECT_TIMEOUT)
+        else:
+            self._write(call, wire, target, data)
+
+    def _serve_waiting(self) -> None:
+        """Something has ended; who has waited longest is next."""
+        waiting = self._waiting
+        while waiting:
+            call = waiting[0]
+            if call in self._calls and call.target is not None:
+                wire = self._wires.take(call.target.key, self._monotonic())
+                if wire is None and not self._wires.make_room():
+                    return
+                waiting.popleft()
+                if wire is not None:
+                    self._start(call, wire)
+                else:
+                    self._wires.give_room_back()
+                    self._connect(call)
+            else:
+                waiting.popleft()
+
+    # How they come to their end.
+
+    def _refuse(self, call: WireCall, failure: Failure) -> WireCall:
+        """Nothing of it leaves; whoever began it is told when that has returned."""
+        call.started_ms = call.started_ms or self._monotonic()
+        asyncio.get_running_loop().call_soon(self._end, call, failure)
+        return call
+
+    def _end(self, call: WireCall, failure: Failure) -> None:
+        """End a call before it has its answer, if it has not ended before."""
+        if call not in self._calls:
+            return
+        if call.wire is not None:
+            call.wire.reader.give_up()
+        ended = _outcome(call, failure, self._monotonic())
+        self.cut(call)
+        call.done(ended)
+
+    def _keep(self, wire: Wire, now_ms: float) -> None:
+        if wire.judged_by is self._policy and wire.transport is not None:
+            self._wires.keep(wire, now_ms)
+        else:
+            self._wires.drop(wire)
+        if self._waiting:
+            self._serve_waiting()
+
+    def _drop(self, wire: Wire) -> None:
+        self._wires.drop(wire)
+        if self._waiting:
+            self._serve_waiting()
+
+    def _fault_of(self, url: str, error: Exception) -> Failure:
+        if isinstance(error, TimeoutError):
+            return CONNECT_TIMEOUT
+        failure = BAD_TARGET if isinstance(error, BadTarget) else failure_of(error)
+        return refused_target(url, self._policy, failure)
+
+
+def _outcome(call: WireCall, failure: Failure | None, now_ms: float) -> Outcome:
+    if call.wire is None:
+        return outcome(failure, call.started_ms, now_ms)
+    reader = call.wire.reader
+    return outcome(
+        failure,
+        call.started_ms,
+        now_ms,
+        status=reader.status,
+        headers=kept_of_raw(reader.headers) if reader.status is not None else None,
+        body=reader.body,
+        truncated=reader.truncated,
+        byte_left=True,
+    )
