@@ -74,19 +74,24 @@ class EndWriter:
         other = [one for one in ends if not is_plain(one)]
         if not plain:
             return await self._writer.write_batch(self._other, other)
-        outcomes: list[list[Any] | BaseException] = await asyncio.gather(
+        both = await asyncio.gather(
             self._writer.write_batch(self._plain, plain),
             self._writer.write_batch(self._other, other),
             return_exceptions=True,
         )
-        of_plain, of_other = outcomes
-        unknown = next((one for one in (of_plain, of_other) if isinstance(one, StoreBroken)), None)
-        if unknown is not None:
-            raise unknown
-        if isinstance(of_plain, BaseException) and isinstance(of_other, BaseException):
-            raise of_plain
-        results = {True: _each(of_plain, len(plain)), False: _each(of_other, len(other))}
-        return [next(results[is_plain(one)]) for one in ends]
+        return _joined(ends, *both)
+
+
+def _joined(ends: list[End], of_plain: list[Any] | BaseException, of_other: list[Any] | BaseException) -> list[Any]:
+    """The results of all, in their order; an error, if nobody knows what was written, or nothing was."""
+    unknown = next((one for one in (of_plain, of_other) if isinstance(one, StoreBroken)), None)
+    if unknown is not None:
+        raise unknown
+    if isinstance(of_plain, BaseException) and isinstance(of_other, BaseException):
+        raise of_plain
+    count = sum(map(is_plain, ends))
+    results = {True: _each(of_plain, count), False: _each(of_other, len(ends) - count)}
+    return [next(results[is_plain(one)]) for one in ends]
 
 
 def _each(outcome: list[Any] | BaseException, count: int) -> Iterator[Any]:

@@ -1,7 +1,7 @@
 """Rows as the store reads and writes them, where they are not a model's own value."""
 
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -144,7 +144,7 @@ class Ended(msgspec.Struct, frozen=True, array_like=True):
 
 def decoder(kind: type[T]) -> "msgspec.json.Decoder[list[T]]":
     """What reads a result as values of this type, one a row; making one costs more than most results."""
-    found: msgspec.json.Decoder[list[T]] = _decoder(kind)
+    found: msgspec.json.Decoder[list[T]] = _decoder(cast(Any, kind))
     return found
 
 

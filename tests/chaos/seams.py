@@ -97,7 +97,7 @@ def _wrap_commits(seams: Seams) -> None:
             def then(tx: Any) -> Any:
                 result = work(tx)
                 seams.passing("before_commit")
-                if queries["task_end"]:
+                if queries["task_end"] or queries["task_succeed"]:
                     seams.passing("before_end_commit")
                 if queries["ledger_insert"]:
                     seams.passing("before_ledger_commit")
@@ -117,7 +117,7 @@ def _after_commit(seams: Seams, queries: Counter[str]) -> None:
         seams.passing("after_commit_before_ack")
     if queries["task_claim"]:
         seams.passing("after_claim_before_send")
-    if queries["task_end"]:
+    if queries["task_end"] or queries["task_succeed"]:
         seams.passing("after_end_commit")
     if queries["ledger_insert"]:
         seams.passing("after_ledger_commit")
