@@ -131,7 +131,7 @@ def _schedule(session: Session, one: Wanted, to_come: set[str]) -> Wanted:
 
 
 def check_to_come(files: Iterable[Declared], changes: Iterable[Change]) -> None:
-    """Raise for what would be made though nothing of it is to come: a server refuses that. One that is there may end."""
+    """Raise for what would be made though nothing of it is to come, which a server refuses. What is there may end."""
     by_file = {one.file: one for one in files}
     faults = [
         by_file[one.file].fault((f"{one.kind}s", one.key), _NOTHING_TO_COME)
