@@ -101,6 +101,7 @@ def show(
     empty: Callable[[bool], str],
     every: bool,
     whole: Sequence[str] = render.WHOLE,
+    spare: Sequence[str] = (),
 ) -> None:
     """Print a page, or every page; a row is made of an object and the answer that brought it.
 
@@ -115,7 +116,7 @@ def show(
         if connected.as_json:
             render.document(answer)
         elif rows:
-            render.table(columns, [row(one, answer) for one in rows], whole=whole)
+            render.table(columns, [row(one, answer) for one in rows], whole=whole, spare=spare)
         cursor = page.get("next_cursor")
         if not every:
             break
