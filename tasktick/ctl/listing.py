@@ -77,7 +77,7 @@ def name_and_value(text: str, option: str) -> tuple[str, str]:
 
 def selected(given: dict[str, Any]) -> dict[str, Any]:
     """The filters that were given."""
-    asked = {name: given[name] for name in ("queue", "name", *TIMES)}
+    asked = {name: given[name] for name in ("queue", "name", "schedule_id", *TIMES)}
     asked["schedule_id"] = _schedule_id(given["schedule_id"])
     asked["type"] = given["type_"]
     if given["tag"] is not None:
