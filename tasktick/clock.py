@@ -9,8 +9,12 @@ import math
 import time
 from typing import Protocol
 
+from tasktick.alarm import Alarm, alarm_of
+
 # How unevenly two clocks may run.
 DRIFT = 0.0005
+# Waits up to this long end on time; others are woken for something that they then look at.
+PRECISE_MS = 50
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -26,12 +30,15 @@ class Clock(Protocol):
         ...
 
     async def sleep_ms(self, duration_ms: float) -> None:
-        """Wait at least about so long. An event loop may wake up to 0.5 ms early: look again."""
+        """Wait at least about so long. It may wake a little early: look again."""
         ...
 
 
 class SystemClock:
     """The machine's own clock."""
+
+    def __init__(self) -> None:
+        self._alarm: Alarm | None = None
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -40,7 +47,18 @@ class SystemClock:
         return time.clock_gettime_ns(_BOOTTIME) / 1_000_000
 
     async def sleep_ms(self, duration_ms: float) -> None:
-        await asyncio.sleep(max(0.0, duration_ms) / 1_000)
+        if 0 < duration_ms <= PRECISE_MS and (alarm := self._alarm_here()) is not None:
+            await alarm.sleep_ms(duration_ms)
+        else:
+            await asyncio.sleep(max(0.0, duration_ms) / 1_000)
+
+    def _alarm_here(self) -> Alarm | None:
+        loop = asyncio.get_running_loop()
+        if self._alarm is None or self._alarm.loop is not loop:
+            if self._alarm is not None:
+                self._alarm.close()
+            self._alarm = alarm_of(loop)
+        return self._alarm
 
 
 class StoreClock:
