@@ -20,6 +20,8 @@ from tasktick.dispatch.bounds import (
 from tasktick.dispatch.outcome import BAD_RESPONSE, HEADERS_TOO_LARGE, RESET, Failure
 
 VERSIONS = frozenset({"1.0", "1.1"})
+# How nearly every answer begins; to have the parser say its version costs more than all else that it does.
+USUAL = b"HTTP/1.1 "
 
 
 class _Stop(Exception):
@@ -35,6 +37,7 @@ class AnswerReader:
         "_has_body",
         "_interim",
         "_is_complete",
+        "_is_usual",
         "_parser",
         "_received_bytes",
         "anomaly",
@@ -49,10 +52,10 @@ class AnswerReader:
         self._renew()
         self.begin()
 
-    def begin(self, *, has_body: bool = True) -> None:
+    def begin(self, has_body: bool = True) -> None:
         """Make ready for an answer; one to a HEAD has no body."""
         self._has_body = has_body
-        self._is_complete = False
+        self._is_complete = self._is_usual = False
         self._interim = self._received_bytes = self._body_bytes = 0
         self._body: list[bytes] = []
         self.headers: list[tuple[bytes, bytes]] = []
@@ -74,14 +77,13 @@ class AnswerReader:
 
     def feed(self, data: bytes) -> None:
         """Take what has arrived."""
-        if self.status is not None or (self._has_body and len(data) <= SLICE_BYTES):
-            self._take(data)
-            return
-        for piece in self._pieces(data):
-            if self.is_over:  # nobody asked for this
-                self.may_stay = False
+        if self.status is None:
+            if not self._received_bytes:
+                self._is_usual = data.startswith(USUAL)
+            if len(data) > SLICE_BYTES or not self._has_body:
+                self._feed_in_pieces(data)
                 return
-            self._take(piece)
+        self._take(data)
 
     def feed_eof(self, *, cleanly: bool) -> None:
         """The connection has ended: by the receiver's leave, or broken."""
@@ -99,11 +101,17 @@ class AnswerReader:
             self.truncated = self.status is not None
             self._end()
 
-    def _pieces(self, data: bytes) -> list[bytes]:
+    def _feed_in_pieces(self, data: bytes) -> None:
         """A head is read by the slice; one that nothing follows by the line, since the parser cannot know that."""
-        if not self._has_body:
-            return data.splitlines(keepends=True)
-        return [data[at : at + SLICE_BYTES] for at in range(0, len(data), SLICE_BYTES)]
+        if self._has_body:
+            pieces = [data[at : at + SLICE_BYTES] for at in range(0, len(data), SLICE_BYTES)]
+        else:
+            pieces = data.splitlines(keepends=True)
+        for piece in pieces:
+            if self.is_over:  # nobody asked for this
+                self.may_stay = False
+                return
+            self._take(piece)
 
     def _take(self, data: bytes) -> None:
         self._received_bytes += len(data)
@@ -178,7 +186,7 @@ class AnswerReader:
 
     def on_headers_complete(self) -> None:
         parser = self._parser
-        if parser.get_http_version() not in VERSIONS:
+        if not self._is_usual and parser.get_http_version() not in VERSIONS:
             raise _Stop
         status = parser.get_status_code()
         if 100 <= status < 200 and status != 101:
@@ -186,6 +194,7 @@ class AnswerReader:
             if self._interim > INTERIM_MAX:
                 raise _Stop
             self.headers = []
+            self._is_usual = False
             return
         self.status = status
         self.may_stay = status >= 200 and parser.should_keep_alive()
