@@ -151,6 +151,7 @@ class Wire(asyncio.Protocol):
         self._over(cleanly=error is None)
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
+        self.reader.forget()
 
     def pause_writing(self) -> None:
         self.has_unsent = True

@@ -17,6 +17,7 @@ from typing import cast
 from aiohttp import ClientRequest, ClientTimeout
 from aiohttp.abc import AbstractResolver
 
+from tasktick.dispatch import answer_reader
 from tasktick.dispatch.answer import kept_of_raw, outcome
 from tasktick.dispatch.attempt import Done
 from tasktick.dispatch.connector import GuardedConnector, SystemResolver
@@ -73,7 +74,8 @@ class WireSender:
         return len(self._calls)
 
     async def start(self) -> None:
-        """Open the pool, and make sure that the client below is the one we know."""
+        """Open the pool, and make sure that what it stands on is as we know it."""
+        answer_reader.check()
         limits = self._limits
         self._resolver = self._resolver or SystemResolver()
         self._connector = GuardedConnector(
@@ -96,11 +98,11 @@ class WireSender:
         """Close every connection. Whoever still sends is cut off."""
         connector, self._connector = self._connector, None
         self._wires.close_idle()
+        self._waiting.clear()
         pending = [call.pending for call in self._calls if call.pending is not None]
         dials = [one.dial for one in pending if one.dial is not None]
         for call in list(self._calls):
             self._end(call, RESET if call.wire is not None else INTERNAL)
-        self._waiting.clear()
         await asyncio.gather(*dials, return_exceptions=True)
         if connector is not None:
             await connector.close()
@@ -111,9 +113,15 @@ class WireSender:
         """End every call past its deadline; how many that were."""
         if monotonic_ms < self._sweep_after_ms:
             return 0
-        over = [call for call in self._calls if call.limit_ms <= monotonic_ms]
-        left = (call.limit_ms for call in self._calls if call.limit_ms > monotonic_ms)
-        self._sweep_after_ms = min(left, default=NEVER_MS)
+        over = []
+        next_ms = NEVER_MS
+        for call in self._calls:
+            limit_ms = call.limit_ms
+            if limit_ms <= monotonic_ms:
+                over.append(call)
+            elif limit_ms < next_ms:
+                next_ms = limit_ms
+        self._sweep_after_ms = next_ms
         for call in over:
             self._end(call, TIMEOUT if call.wire is not None else CONNECT_TIMEOUT)
         return len(over)
