@@ -207,7 +207,7 @@ async def test_the_start_fails_if_the_connector_makes_its_protocols_in_another_w
 
     def otherwise(self: aiohttp.TCPConnector, **options: object) -> None:
         init(self, **options)  # type: ignore[arg-type]
-        self._factory = partial(asyncio.Protocol)  # type: ignore[arg-type]
+        self._factory = partial(asyncio.Protocol)  # type: ignore[arg-type,assignment]
 
     monkeypatch.setattr(aiohttp.TCPConnector, "__init__", otherwise)
     with pytest.raises(AssertionError, match="protocols that are not known"):
