@@ -31,6 +31,7 @@ from bench import (
     postgres_import,
     schedule_boot,
     schedules,
+    sender,
 )
 from bench.figures import Figure, as_record, table
 from tasktick import __version__
@@ -40,6 +41,7 @@ RESULTS = Path(__file__).parent / "results"
 Measure = Callable[[Path, bool], list[Figure]]
 QUESTIONS: dict[str, tuple[str, Measure]] = {
     "fire": ("fire: 20,000 tasks due at once", fire.measure),
+    "sender": ("sender: one request, by the way it is sent", sender.measure),
     "lateness": ("lateness: from the due instant to the receiver", lateness.measure),
     "create": ("create: tasks accepted, durable each", create.measure),
     "postgres": ("postgres: the same beside SQLite", postgres.measure),

@@ -7,6 +7,7 @@ counting while the machine is suspended (CLOCK_BOOTTIME), as a lease at a receiv
 import asyncio
 import math
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from tasktick.alarm import Alarm, alarm_of
@@ -71,6 +72,8 @@ class StoreClock:
 
     def __init__(self, own: Clock) -> None:
         self._own = own
+        # Asked several times for each call: spared a call of its own.
+        self.monotonic_ms: Callable[[], float] = own.monotonic_ms
         self._told_ms: float | None = None
         self._at_ms = 0.0
         self._doubt_ms = 0.0
@@ -85,9 +88,6 @@ class StoreClock:
         monotonic_ms = self._own.monotonic_ms()
         drift_ms = DRIFT * (monotonic_ms - self._at_ms)
         return math.ceil(self._counted_ms(monotonic_ms) + self._doubt_ms + drift_ms)
-
-    def monotonic_ms(self) -> float:
-        return self._own.monotonic_ms()
 
     async def sleep_ms(self, duration_ms: float) -> None:
         await self._own.sleep_ms(duration_ms)

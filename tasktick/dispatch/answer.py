@@ -8,7 +8,9 @@ from aiohttp import hdrs
 from tasktick.dispatch.bounds import KEPT_HEADER_CHARS_MAX, KEPT_HEADERS_MAX
 from tasktick.dispatch.outcome import BAD_RESPONSE, REDIRECT, Failure, Outcome
 
-NAMES_MAX = 1_024
+REMEMBERED_MAX = 4_096
+# What is longer is nobody's habit, and too much to remember.
+SHORT_BYTES = 128
 
 # A receiver may write a name in any case; the well-known ones are kept as everybody writes them.
 _WELL_KNOWN = {one.lower(): str(one) for one in vars(hdrs).values() if isinstance(one, type(hdrs.HOST))}
@@ -25,17 +27,18 @@ def kept(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """The first headers, up to a number and a size, in text that any store takes."""
     found: list[tuple[str, str]] = []
     left = KEPT_HEADER_CHARS_MAX
-    for name, value in headers:
+    for one in headers:
+        name, value = one
         left -= len(name) + len(value)
         if left < 0 or len(found) == KEPT_HEADERS_MAX:
             break
-        found.append((name, value if value.isprintable() else _printable(value)))
+        found.append(one if value.isprintable() else (name, _printable(value)))
     return found
 
 
 def kept_of_raw(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
     """The same, of headers as they came."""
-    return kept((_name(name), value.rstrip(b" \t").decode("utf-8", "surrogateescape")) for name, value in headers)
+    return kept([_text_of(*one) if len(one[1]) <= SHORT_BYTES else _text(*one) for one in headers])
 
 
 def outcome(
@@ -66,10 +69,13 @@ def outcome(
     )
 
 
-@lru_cache(maxsize=NAMES_MAX)
-def _name(raw: bytes) -> str:
-    name = raw.decode("utf-8", "surrogateescape")
-    return _WELL_KNOWN.get(name.lower(), name)
+def _text(name: bytes, value: bytes) -> tuple[str, str]:
+    known = name.decode("utf-8", "surrogateescape")
+    return _WELL_KNOWN.get(known.lower(), known), value.rstrip(b" \t").decode("utf-8", "surrogateescape")
+
+
+# A receiver says nearly the same each time.
+_text_of = lru_cache(maxsize=REMEMBERED_MAX)(_text)
 
 
 def _printable(text: str) -> str:

@@ -20,6 +20,24 @@ from tasktick.dispatch.bounds import (
 from tasktick.dispatch.outcome import BAD_RESPONSE, HEADERS_TOO_LARGE, RESET, Failure
 
 VERSIONS = frozenset({"1.0", "1.1"})
+# How nearly every answer begins; to have the parser say its version costs more than all else that it does.
+USUAL = b"HTTP/1.1 "
+
+
+def check() -> None:
+    """Make sure at start that the parser is as we know it: what it is to forgive, to refuse and to tell."""
+    reader = AnswerReader()
+    reader.feed(b"HTTP/1.1 103 X\r\nA: 1\r\n\r\nHTTP/1.0 200 OK\nB:\nC: \x01 \nTransfer-Encoding: chunked\n\n")
+    assert (reader.status, [name for name, _ in reader.headers]) == (200, [b"B", b"C", b"Transfer-Encoding"]), (
+        "httptools reads headers in another way than it did"
+    )
+    reader.feed(b"1 \r\nx\r\n0\r\nD: 4\r\n\r\n")
+    assert (reader.is_over, reader.body, len(reader.headers)) == (True, b"x", 3), (
+        "httptools reads chunks in another way than it did"
+    )
+    reader = AnswerReader()
+    reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx")
+    assert reader.anomaly is BAD_RESPONSE, "httptools takes an answer of two lengths"
 
 
 class _Stop(Exception):
@@ -32,9 +50,11 @@ class AnswerReader:
     __slots__ = (
         "_body",
         "_body_bytes",
+        "_goes_on",
         "_has_body",
         "_interim",
         "_is_complete",
+        "_is_usual",
         "_parser",
         "_received_bytes",
         "anomaly",
@@ -49,10 +69,10 @@ class AnswerReader:
         self._renew()
         self.begin()
 
-    def begin(self, *, has_body: bool = True) -> None:
+    def begin(self, has_body: bool = True) -> None:
         """Make ready for an answer; one to a HEAD has no body."""
         self._has_body = has_body
-        self._is_complete = False
+        self._is_complete = self._is_usual = self._goes_on = False
         self._interim = self._received_bytes = self._body_bytes = 0
         self._body: list[bytes] = []
         self.headers: list[tuple[bytes, bytes]] = []
@@ -74,14 +94,13 @@ class AnswerReader:
 
     def feed(self, data: bytes) -> None:
         """Take what has arrived."""
-        if self.status is not None or (self._has_body and len(data) <= SLICE_BYTES):
-            self._take(data)
-            return
-        for piece in self._pieces(data):
-            if self.is_over:  # nobody asked for this
-                self.may_stay = False
+        if self.status is None:
+            if not self._received_bytes:
+                self._is_usual = data.startswith(USUAL)
+            if len(data) > SLICE_BYTES or not self._has_body:
+                self._feed_in_pieces(data)
                 return
-            self._take(piece)
+        self._take(data)
 
     def feed_eof(self, *, cleanly: bool) -> None:
         """The connection has ended: by the receiver's leave, or broken."""
@@ -93,17 +112,27 @@ class AnswerReader:
             self.truncated = not (cleanly and self._ends_with_the_connection())
         self._end()
 
+    def forget(self) -> None:
+        """There is nothing more to read. The parser holds on to us, and we to it."""
+        del self._parser
+
     def give_up(self) -> None:
         """Nobody waits for the rest of it."""
         if not self.is_over:
             self.truncated = self.status is not None
             self._end()
 
-    def _pieces(self, data: bytes) -> list[bytes]:
+    def _feed_in_pieces(self, data: bytes) -> None:
         """A head is read by the slice; one that nothing follows by the line, since the parser cannot know that."""
-        if not self._has_body:
-            return data.splitlines(keepends=True)
-        return [data[at : at + SLICE_BYTES] for at in range(0, len(data), SLICE_BYTES)]
+        if self._has_body:
+            pieces = [data[at : at + SLICE_BYTES] for at in range(0, len(data), SLICE_BYTES)]
+        else:
+            pieces = data.splitlines(keepends=True)
+        for piece in pieces:
+            if self.is_over:  # nobody asked for this
+                self.may_stay = False
+                return
+            self._take(piece)
 
     def _take(self, data: bytes) -> None:
         self._received_bytes += len(data)
@@ -125,7 +154,10 @@ class AnswerReader:
 
     def _stopped(self) -> None:
         """The parser goes no further: we stopped it, or it cannot read what came."""
-        if self._is_complete:
+        if self._goes_on:
+            self._goes_on = False
+            self._renew()
+        elif self._is_complete:
             self.is_over = True
             if self._has_body:  # what came behind the answer was no answer
                 self.may_stay = False
@@ -149,10 +181,8 @@ class AnswerReader:
     def _ends_with_the_connection(self) -> bool:
         """Whether it is complete when the connection ends: it says of no other end."""
         named = {name.lower(): value for name, value in self.headers}
-        coding = named.get(b"transfer-encoding")
-        if coding is not None:
-            return coding.rpartition(b",")[2].strip().lower() != b"chunked"
-        return b"content-length" not in named
+        last_coding = named.get(b"transfer-encoding", b"").rpartition(b",")[2]
+        return b"content-length" not in named and last_coding.strip().lower() != b"chunked"
 
     def _promises_a_body(self) -> bool:
         for name, value in self.headers:
@@ -169,29 +199,32 @@ class AnswerReader:
             raise _Stop
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if b"\0" in value:
-            raise _Stop
-        if self.status is None:  # else it is a trailer
+        if self.status is None:  # else it is a trailer, which nobody reads
             self.headers.append((name, value))
-            if len(self.headers) > HEADER_LINES_MAX:
+            if b"\0" in value or len(self.headers) > HEADER_LINES_MAX:
                 raise _Stop
 
     def on_headers_complete(self) -> None:
         parser = self._parser
-        if parser.get_http_version() not in VERSIONS:
+        if not self._is_usual and parser.get_http_version() not in VERSIONS:
             raise _Stop
         status = parser.get_status_code()
         if 100 <= status < 200 and status != 101:
             self._interim += 1
             if self._interim > INTERIM_MAX:
                 raise _Stop
+            skipped = not self._has_body and self._promises_a_body()
             self.headers = []
+            self._is_usual = False
+            if skipped and parser.should_keep_alive():  # nor has this one a body, whatever it says
+                self._goes_on = True
+                raise _Stop
             return
         self.status = status
         self.may_stay = status >= 200 and parser.should_keep_alive()
         if status in BODILESS and self._promises_a_body():
             self.may_stay = False  # it may follow, and would be the next one's answer
-        if status < 200 or not self._has_body:
+        if status == 101 or not self._has_body or (status < 100 and not self._promises_a_body()):
             self._is_complete = True
             raise _Stop
 

@@ -8,7 +8,6 @@ a header, a length, a host or a coding beside ours.
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from operator import itemgetter
 
 import msgspec
 from yarl import URL
@@ -29,8 +28,6 @@ _FRAMING = frozenset(
 _BODILESS = frozenset({"GET", "HEAD"})
 _TYPED = frozenset({"POST", "PUT", "PATCH"})
 
-_first = itemgetter(0)
-
 
 class BadTarget(ValueError):
     """The URL is none that can be called."""
@@ -47,6 +44,8 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     url: URL
     method: str
     line: bytes
+    has_body: bool
+    """Whether an answer may have one."""
 
 
 @lru_cache(maxsize=TARGETS_MAX)
@@ -67,24 +66,25 @@ def target_of(method: str, url: str) -> Target:
     if _IN_THE_LINE.fullmatch(path) is None or _IN_THE_LINE.fullmatch(at) is None:
         raise BadTarget
     line = f"{method} {path} HTTP/1.1\r\nHost: {at}\r\n"
-    return Target((parsed.scheme, host, port), parsed, method, line.encode("ascii"))
+    return Target((parsed.scheme, host, port), parsed, method, line.encode("ascii"), method != "HEAD")
 
 
 def request_bytes(target: Target, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:
     """All of a request; raises ValueError at what cannot be sent."""
-    text = "\r\n".join(map(": ".join, headers))
-    breaks = len(headers) - 1 if headers else 0
-    if text.count("\r") != breaks or text.count("\n") != breaks or "\0" in text:
-        raise Unsendable
+    names, values = zip(*headers, strict=True) if headers else ((), ())
     length = len(body)
-    rest = _rest(target.method, tuple(map(_first, headers)), has_body=length > 0)
+    rest = _rest(target.method, names, length > 0)
+    told = "".join(values)
+    if "\r" in told or "\n" in told or "\0" in told:
+        raise Unsendable
+    head = "\r\n".join(map(": ".join, headers))
     if length:
         rest = f"{rest}Content-Length: {length}\r\n\r\n"
-    return b"".join((target.line, f"{text}{rest}".encode(), body))
+    return b"".join((target.line, f"{head}{rest}".encode(), body))
 
 
 @lru_cache(maxsize=SHAPES_MAX)
-def _rest(method: str, names: tuple[str, ...], *, has_body: bool) -> str:
+def _rest(method: str, names: tuple[str, ...], has_body: bool) -> str:
     """What follows the headers of these names, up to the length of a body if there is one."""
     given = {name.lower() for name in names}
     if given & _FRAMING or not all(_NAME.fullmatch(name) for name in names):

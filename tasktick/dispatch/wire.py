@@ -14,7 +14,7 @@ from tasktick.dispatch.answer_reader import AnswerReader
 from tasktick.dispatch.attempt import Done
 from tasktick.dispatch.connector import cut_off
 from tasktick.dispatch.guard import AddressPolicy
-from tasktick.dispatch.outcome import NEVER_MS, Request
+from tasktick.dispatch.outcome import Request
 from tasktick.dispatch.request_bytes import Key, Target
 
 
@@ -31,22 +31,33 @@ class Owner(Protocol):
         """End the call at once."""
 
 
+class Pending:
+    """A request that waits to be written."""
+
+    __slots__ = ("data", "dial", "target")
+
+    def __init__(self, target: Target, data: bytes) -> None:
+        self.target = target
+        self.data = data
+        # Who makes a connection for it, if there is room for one.
+        self.dial: asyncio.Task[None] | None = None
+
+
 class WireCall:
     """A request under way: refused, waiting for a connection, or out on one."""
 
-    __slots__ = ("_owner", "data", "dial", "done", "limit_ms", "request", "started_ms", "target", "wire")
+    __slots__ = ("_owner", "done", "limit_ms", "pending", "request", "started_ms", "wire")
+
+    limit_ms: float
+    started_ms: float
 
     def __init__(self, owner: Owner, request: Request, done: Done) -> None:
         self._owner = owner
         self.request = request
         self.done = done
-        self.limit_ms = NEVER_MS
-        self.started_ms = 0.0
         self.wire: Wire | None = None
-        # What is needed until there is a connection.
-        self.dial: asyncio.Task[None] | None = None
-        self.target: Target | None = None
-        self.data = b""
+        # While there is no connection.
+        self.pending: Pending | None = None
 
     def cut(self) -> None:
         """End it at once; nobody is told."""
@@ -96,12 +107,15 @@ class Wire(asyncio.Protocol):
         self.connection = connection
         self.key = key
 
-    def ask(self, call: WireCall, data: bytes, *, has_body: bool) -> None:
+    def ask(self, call: WireCall, data: bytes, has_body: bool) -> None:
         """Write a request, all of it. Its answer has a body, unless it is one to a HEAD."""
         self.call = call
-        self.reader.begin(has_body=has_body)
+        self.reader.begin(has_body)
         if self.transport is not None:
-            self.transport.write(data)
+            try:
+                self.transport.write(data)
+            except RuntimeError:  # uvloop says so of one that has just been closed
+                self.transport = None
         if self._early or self.transport is None:
             asyncio.get_running_loop().call_soon(self._catch_up, call)
 
@@ -137,6 +151,7 @@ class Wire(asyncio.Protocol):
         self._over(cleanly=error is None)
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
+        self.reader.forget()
 
     def pause_writing(self) -> None:
         self.has_unsent = True

@@ -17,6 +17,7 @@ from typing import cast
 from aiohttp import ClientRequest, ClientTimeout
 from aiohttp.abc import AbstractResolver
 
+from tasktick.dispatch import answer_reader
 from tasktick.dispatch.answer import kept_of_raw, outcome
 from tasktick.dispatch.attempt import Done
 from tasktick.dispatch.connector import GuardedConnector, SystemResolver
@@ -34,10 +35,10 @@ from tasktick.dispatch.outcome import (
     Outcome,
     Request,
 )
-from tasktick.dispatch.request_bytes import BadTarget, Target, request_bytes, target_of
+from tasktick.dispatch.request_bytes import BadTarget, request_bytes, target_of
 from tasktick.dispatch.sender import SenderLimits, sent, spawn_here
 from tasktick.dispatch.tls import system_context
-from tasktick.dispatch.wire import Wire, WireCall
+from tasktick.dispatch.wire import Pending, Wire, WireCall
 from tasktick.dispatch.wires import Wires
 from tasktick.service import Spawner
 
@@ -73,7 +74,8 @@ class WireSender:
         return len(self._calls)
 
     async def start(self) -> None:
-        """Open the pool, and make sure that the client below is the one we know."""
+        """Open the pool, and make sure that what it stands on is as we know it."""
+        answer_reader.check()
         limits = self._limits
         self._resolver = self._resolver or SystemResolver()
         self._connector = GuardedConnector(
@@ -96,10 +98,11 @@ class WireSender:
         """Close every connection. Whoever still sends is cut off."""
         connector, self._connector = self._connector, None
         self._wires.close_idle()
-        dials = [call.dial for call in self._calls if call.dial is not None]
+        self._waiting.clear()
+        pending = [call.pending for call in self._calls if call.pending is not None]
+        dials = [one.dial for one in pending if one.dial is not None]
         for call in list(self._calls):
             self._end(call, RESET if call.wire is not None else INTERNAL)
-        self._waiting.clear()
         await asyncio.gather(*dials, return_exceptions=True)
         if connector is not None:
             await connector.close()
@@ -110,9 +113,15 @@ class WireSender:
         """End every call past its deadline; how many that were."""
         if monotonic_ms < self._sweep_after_ms:
             return 0
-        over = [call for call in self._calls if call.limit_ms <= monotonic_ms]
-        left = (call.limit_ms for call in self._calls if call.limit_ms > monotonic_ms)
-        self._sweep_after_ms = min(left, default=NEVER_MS)
+        over = []
+        next_ms = NEVER_MS
+        for call in self._calls:
+            limit_ms = call.limit_ms
+            if limit_ms <= monotonic_ms:
+                over.append(call)
+            elif limit_ms < next_ms:
+                next_ms = limit_ms
+        self._sweep_after_ms = next_ms
         for call in over:
             self._end(call, TIMEOUT if call.wire is not None else CONNECT_TIMEOUT)
         return len(over)
@@ -129,21 +138,23 @@ class WireSender:
             target = target_of(request.method, request.url)
             data = request_bytes(target, request.headers, request.body)
         except ValueError as error:
-            return self._refuse(call, self._fault_of(request.url, error))
+            return self._refuse(call, self._monotonic(), self._fault_of(request.url, error))
         call.started_ms = now_ms = self._monotonic()
         if now_ms > request.start_by_ms:
-            return self._refuse(call, TOO_LATE)
-        if self._connector is None:
-            return self._refuse(call, INTERNAL)
+            return self._refuse(call, now_ms, TOO_LATE)
         wire = self._wires.take(target.key, now_ms)
         if wire is not None:
-            self._write(call, wire, target, data)
+            call.limit_ms = limit_ms = request.deadline_ms
+            call.wire = wire
+            wire.ask(call, data, target.has_body)
+        elif self._connector is not None:
+            call.limit_ms = limit_ms = min(request.deadline_ms, request.start_by_ms)
+            call.pending = Pending(target, data)
+            self._connect(call, call.pending)
         else:
-            call.target, call.data = target, data
-            call.limit_ms = min(request.deadline_ms, request.start_by_ms)
-            self._connect(call)
-        if call.limit_ms < self._sweep_after_ms:
-            self._sweep_after_ms = call.limit_ms
+            return self._refuse(call, now_ms, INTERNAL)
+        if limit_ms < self._sweep_after_ms:
+            self._sweep_after_ms = limit_ms
         return call
 
     def cut(self, call: WireCall) -> None:
@@ -151,13 +162,13 @@ class WireSender:
         if call not in self._calls:
             return
         self._calls.discard(call)
-        wire, dial = call.wire, call.dial
+        wire, pending = call.wire, call.pending
         if wire is not None:
             wire.call = None
             wire.cut_off()
             self._drop(wire)
-        elif dial is not None:
-            dial.cancel()
+        elif pending is not None and pending.dial is not None:
+            pending.dial.cancel()
 
     # What a wire tells.
 
@@ -180,80 +191,73 @@ class WireSender:
         wire.abort()
         self._drop(wire)
 
-    # How calls come to a wire.
+    # How calls come to a wire that is not there yet.
 
-    def _write(self, call: WireCall, wire: Wire, target: Target, data: bytes) -> None:
-        """The clock has just been looked at."""
-        call.limit_ms = call.request.deadline_ms
-        call.wire = wire
-        wire.ask(call, data, has_body=target.method != "HEAD")
-
-    def _connect(self, call: WireCall) -> None:
+    def _connect(self, call: WireCall, pending: Pending) -> None:
         """Dial, or wait until there is room for that."""
         if not self._wires.make_room():
             self._waiting.append(call)
             return
-        call.dial = dial = self._spawn(self._dial(call), "dial")
+        pending.dial = dial = self._spawn(self._dial(call, pending), "dial")
         dial.add_done_callback(self._dialled)
 
-    async def _dial(self, call: WireCall) -> None:
+    async def _dial(self, call: WireCall, pending: Pending) -> None:
         assert self._connector is not None
-        assert call.target is not None
         try:
-            asked = ClientRequest("GET", call.target.url, loop=asyncio.get_running_loop())
+            asked = ClientRequest("GET", pending.target.url, loop=asyncio.get_running_loop())
             connection = await self._connector.connect(asked, [], self._timeout)
         except Exception as error:  # noqa: BLE001 # whatever it is, the attempt has ended, and its row says how
-            call.dial = None
+            pending.dial = None
             self._wires.give_room_back()
             self._end(call, self._fault_of(call.request.url, error))
             return
         wire = cast(Wire, connection.protocol)
-        wire.join(connection, call.target.key)
-        if call in self._calls:
-            self._start(call, wire)
-        else:
-            self._keep(wire, self._monotonic())
+        wire.join(connection, pending.target.key)
+        self._start(call, pending, wire)
 
     def _dialled(self, dial: "asyncio.Task[None]") -> None:
         if dial.cancelled():
             self._wires.give_room_back()
         self._serve_waiting()
 
-    def _start(self, call: WireCall, wire: Wire) -> None:
+    def _start(self, call: WireCall, pending: Pending, wire: Wire) -> None:
         """There is a connection for one that had to wait, maybe for too long."""
-        assert call.target is not None
-        target, data = call.target, call.data
-        call.dial, call.target, call.data = None, None, b""
+        call.pending = None
         now_ms = self._monotonic()
-        if now_ms > call.request.start_by_ms:
+        if call not in self._calls:
+            self._keep(wire, now_ms)
+        elif now_ms > call.request.start_by_ms:
             self._keep(wire, now_ms)
             self._end(call, CONNECT_TIMEOUT)
         else:
-            self._write(call, wire, target, data)
+            call.limit_ms = call.request.deadline_ms
+            call.wire = wire
+            wire.ask(call, pending.data, pending.target.has_body)
 
     def _serve_waiting(self) -> None:
         """Something has ended; who has waited longest is next."""
         waiting = self._waiting
         while waiting:
             call = waiting[0]
-            if call in self._calls and call.target is not None:
-                wire = self._wires.take(call.target.key, self._monotonic())
-                if wire is None and not self._wires.make_room():
-                    return
+            pending = call.pending
+            if pending is None or call not in self._calls:  # it has ended meanwhile
                 waiting.popleft()
-                if wire is not None:
-                    self._start(call, wire)
-                else:
-                    self._wires.give_room_back()
-                    self._connect(call)
+                continue
+            wire = self._wires.take(pending.target.key, self._monotonic())
+            if wire is not None:
+                waiting.popleft()
+                self._start(call, pending, wire)
+            elif self._wires.has_room():
+                waiting.popleft()
+                self._connect(call, pending)
             else:
-                waiting.popleft()
+                return
 
     # How they come to their end.
 
-    def _refuse(self, call: WireCall, failure: Failure) -> WireCall:
+    def _refuse(self, call: WireCall, now_ms: float, failure: Failure) -> WireCall:
         """Nothing of it leaves; whoever began it is told when that has returned."""
-        call.started_ms = call.started_ms or self._monotonic()
+        call.started_ms, call.limit_ms = now_ms, NEVER_MS
         asyncio.get_running_loop().call_soon(self._end, call, failure)
         return call
 
@@ -288,15 +292,18 @@ class WireSender:
 
 
 def _outcome(call: WireCall, failure: Failure | None, now_ms: float) -> Outcome:
-    if call.wire is None:
+    wire = call.wire
+    if wire is None:
         return outcome(failure, call.started_ms, now_ms)
-    reader = call.wire.reader
+    reader = wire.reader
+    if reader.status is None:
+        return outcome(failure, call.started_ms, now_ms, byte_left=True)
     return outcome(
-        failure,
+        None,
         call.started_ms,
         now_ms,
         status=reader.status,
-        headers=kept_of_raw(reader.headers) if reader.status is not None else None,
+        headers=kept_of_raw(reader.headers),
         body=reader.body,
         truncated=reader.truncated,
         byte_left=True,

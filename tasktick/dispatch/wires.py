@@ -54,14 +54,17 @@ class Wires:
             connection.close()
             self._count -= 1
 
+    def has_room(self) -> bool:
+        """Whether there is room for one more, maybe at the cost of an idle one."""
+        return self._count < self._max or any(self._idle.values())
+
     def make_room(self) -> bool:
-        """Room for one more, which is counted from now on; at the cost of an idle one if need be."""
-        if self._count >= self._max:
+        """Room for one more, which is counted from now on; false if there is none."""
+        while self._count >= self._max:
             oldest = next((stack.pop(0) for stack in self._idle.values() if stack), None)
             if oldest is None:
                 return False
             self.drop(oldest)
-            return self.make_room()
         self._count += 1
         return True
 

@@ -84,11 +84,12 @@ class Figures(msgspec.Struct, kw_only=True):
 class Crowd:
     """One run."""
 
-    def __init__(self, hostile: int, honest: int, seconds: float, folder: Path) -> None:
+    def __init__(self, hostile: int, honest: int, seconds: float, folder: Path, sender: str) -> None:
         self._hostile = hostile
         self._honest = honest
         self._seconds = seconds
         self._folder = folder
+        self._sender = sender
         self._log = folder / "daemon.log"
         self._data = folder / "data"
         self._lateness_ms: list[int] = []
@@ -155,6 +156,7 @@ class Crowd:
         environment = os.environ | {
             "SSL_CERT_FILE": str(self._folder / "authority.pem"),
             "TASKTICK_LOG__LEVEL": "debug",
+            "TASKTICK_DISPATCH__SENDER": self._sender,
             "PYTHONPATH": str(ROOT),
         }
         where = ["--data", str(self._data), "--listen", f"127.0.0.1:{port}", "--allow-network", "127.0.0.0/8"]
