@@ -22,7 +22,9 @@ from bench import (
     create,
     event_order,
     fire,
+    flat,
     guard,
+    idle,
     lateness,
     move,
     nodes,
@@ -53,6 +55,8 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "nodes": ("nodes: one, two and three on one database", nodes.measure),
     "schedules": ("schedules: 100,000 every minute, in one process", schedules.measure),
     "schedule-boot": ("schedule-boot: a start with many schedules", schedule_boot.measure),
+    "flat": ("flat: beside much that is pending, has finished, or is of many tenants", flat.measure),
+    "idle": ("idle: what nothing to do costs", idle.measure),
     "boot": ("boot: with tasks pending", boot.measure),
     "move": ("move: a store to PostgreSQL and back", move.measure),
 }
