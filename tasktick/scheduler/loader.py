@@ -1,9 +1,10 @@
 """Reads what is due from the store, window by window. What it reads is the truth; hints only make it sooner.
 
-Three readings. *Near*, each second: what is overdue by up to half a minute, and two seconds ahead, each second of
-which is read once; with the rows that the ready queue needs. What is written into a time that was read already, and of
-which no hint came, is found when it is overdue. While much is overdue, it is read less often: it is known. *Far*: ids and times up to the horizon, as far as the wheel does not know the store yet.
-*Full*, each minute and at the start: everything overdue, with no lower bound; this one is the guarantee.
+Three readings. *Near*, each second: what is overdue by up to half a minute, and two seconds ahead, with the rows that
+the ready queue needs. What is ahead is read once: what is written into a time that was read already, and of which no
+hint came, is found when it is overdue. While much is overdue, that is read less often: it is known. *Far*: ids and
+times up to the horizon, as far as the wheel does not know the store yet. *Full*, each minute and at the start:
+everything overdue, with no lower bound; this one is the guarantee.
 """
 
 import asyncio
