@@ -114,6 +114,9 @@ class Dispatcher:
 
     async def step(self) -> float:
         """Claim what may go now; how long until somebody should look again."""
+        # A host that was quick and answers no more: what waits for it is put back, and not kept until its calls end.
+        for flight in self._runway.late(self._clock.monotonic_ms() - self._config.start_delay_ms):
+            self._give_back(flight, sent=False)
         if self._stopping or self._claims >= CLAIMS_AT_ONCE:
             return IDLE_MS
         if self._completion.backlogged:

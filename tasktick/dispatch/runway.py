@@ -6,6 +6,7 @@ a call has ended; so claims can be large, and few, while calls are few. For a ho
 everything leaves that was claimed: `Limits` lets less of it be.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -56,11 +57,15 @@ class Runway:
         elif not strip.calls:
             del self._strips[host]
 
+    def late(self, claimed_before_ms: float) -> Iterator[Flight]:
+        """What waits and was claimed before that, so that it may start no more; it waits here no more."""
+        for strip in self._strips.values():
+            while strip.waiting and strip.waiting[0].claimed_monotonic_ms < claimed_before_ms:
+                yield _called(strip)
+
     def clear(self) -> Iterator[Flight]:
         """All that waits; it waits here no more."""
-        for strip in self._strips.values():
-            while strip.waiting:
-                yield _called(strip)
+        return self.late(math.inf)
 
 
 def _called(strip: _Strip) -> Flight:
