@@ -37,7 +37,8 @@ app.conf.update(
     task_ignore_result=True,
     broker_pool_limit=CALLERS,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={"visibility_timeout": VISIBLE_SECONDS},
+    # Each job that ends acknowledges on a connection: with the default of ten, the eleventh would never be done.
+    broker_transport_options={"visibility_timeout": VISIBLE_SECONDS, "max_connections": 2 * JOBS},
 )
 clients: dict[str, HTTPClient] = {}
 # A worker greets on standard output, which is where we are listened to.
