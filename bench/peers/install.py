@@ -119,15 +119,15 @@ def install(name: str, packages: tuple[str, ...], how: Callable[[Path, tuple[str
     return f"{name}: installed"
 
 
-def versions() -> dict[str, str]:
-    """What of each is here, for the record."""
-    found = {peer.name: peer.packages[0] for peer in PEERS if why_not(peer.folder) is None}
-    if any(peer.runtime == "node" for peer in PEERS) and shutil.which("node") is not None:
-        found["node"] = _run(ROOT, "node", "--version").strip()
+def runtimes() -> dict[str, str]:
+    """What the peers run on, for the record."""
+    found = {}
+    if (node := shutil.which("node")) is not None:
+        found["node"] = _run(ROOT, node, "--version").strip()
     if why_not(REDIS) is None:
         program, environment = redis_server()
         said = subprocess.run([program, "--version"], env=environment, capture_output=True, text=True, check=True)
-        found["redis"] = said.stdout.split("v=")[-1].split()[0]
+        found["redis"] = said.stdout.partition("v=")[2].split()[0]
     return found
 
 

@@ -62,14 +62,14 @@ class PeerSite:
         said = self._ask("create", options, seconds + READY_SECONDS_MAX)
         if (there := self.waiting()) != said["created"]:
             raise RuntimeError(f"{said['created']} jobs were acknowledged, {there} are there")
-        return per_second(said["created"], said["seconds"])
+        return per_second(said["timed"], said["seconds"])
 
     def database_cpu_seconds(self) -> float | None:
         """All processes of the server."""
         return cpu_seconds_of_all(self._server.pid)
 
     def _begin(self, verb: str, options: dict[str, Any]) -> "subprocess.Popen[bytes]":
-        command = [interpreter(self._peer), PROGRAMS / self._peer.program, verb]
+        command = [str(interpreter(self._peer)), str(PROGRAMS / self._peer.program), verb]
         # A Python program takes from us how it learns that its parent is gone.
         environment = {"PYTHONPATH": str(processes.ROOT), "PYTHONDONTWRITEBYTECODE": "1", "NODE_ENV": "production"}
         with self._log.open("ab") as log:

@@ -20,8 +20,9 @@ import msgspec
 from bench import figures
 from bench.peers.comparison import Gate, Line, as_record, fail, gates, table, take
 from bench.peers.contenders import OURS, POSTGRES, Contender, contenders
-from bench.peers.install import versions
+from bench.peers.install import runtimes
 from bench.peers.questions import QUESTIONS, Question, Setting
+from bench.peers.servers import POSTGRES_VERSION
 from bench.peers.warden import warden
 from bench.processes import child
 from bench.run import RESULTS, machine
@@ -82,7 +83,7 @@ def _arguments(names: Sequence[str]) -> argparse.Namespace:
     arguments = argparse.ArgumentParser(prog="bench-peers", description=__doc__)
     arguments.add_argument("questions", nargs="*", metavar="question", help=", ".join(QUESTIONS))
     arguments.add_argument("--quick", action="store_true", help="once and less: does it work at all")
-    arguments.add_argument("--rounds", type=int, default=ROUNDS, help="of each question; medians need three")
+    arguments.add_argument("--rounds", type=int, help=f"of each question; {ROUNDS}, with --quick 1")
     arguments.add_argument("--peer", action="append", choices=names, help="only this one beside TaskTick; repeatable")
     given = arguments.parse_args()
     if unknown := sorted(set(given.questions) - set(QUESTIONS)):
@@ -96,12 +97,12 @@ def main() -> int:
     given = _arguments([one.name for one in every if one.name not in OURS])
     taking_part = [one for one in every if one.name in OURS or not given.peer or one.name in given.peer]
     names, began, lines = [one.name for one in taking_part], datetime.now(UTC), []
+    found = {**machine(), "postgresql": POSTGRES_VERSION, **runtimes(), "load before": os.getloadavg()[0]}
     with _surroundings(given.quick) as setting:
         for name in given.questions or QUESTIONS:
             inside = Setting(setting.folder / name, setting.port, setting.watch, setting.quick)
             inside.folder.mkdir()
-            lines += measure(QUESTIONS[name], taking_part, inside, 1 if given.quick else given.rounds)
-    found = {**machine(), **versions(), "load": os.getloadavg()[0]}
+            lines += measure(QUESTIONS[name], taking_part, inside, given.rounds or (1 if given.quick else ROUNDS))
     print(table(lines, names, OURS))
     if judged := gates(lines, GATES):
         print(figures.table("\nwhat TaskTick is to them", judged))

@@ -21,6 +21,8 @@ from tests.postgres import installed, own_cluster
 START_SECONDS_MAX = 30
 LOOK_SECONDS = 0.02
 ANSWER_SECONDS_MAX = 30
+# The oldest that is here is what distributions bring.
+POSTGRES_VERSION = min(installed(), key=int)
 Watch = Callable[[int], None]
 
 
@@ -53,7 +55,7 @@ def cpu_seconds_of_all(pid: int) -> float:
 
 
 class Postgres:
-    """The oldest that is here, which is what distributions bring."""
+    """A database on a cluster with its defaults."""
 
     def __init__(self, address: str, pid: int) -> None:
         self.address = address
@@ -132,7 +134,7 @@ def serving(database: Database, watch: Watch) -> Iterator[Server]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return
-    with own_cluster(min(installed(), key=int)) as cluster:
+    with own_cluster(POSTGRES_VERSION) as cluster:
         pid = int((cluster.log.parent / "data" / "postmaster.pid").read_text().split()[0])
         watch(pid)
         postgres = Postgres(asyncio.run(cluster.new_database()), pid)

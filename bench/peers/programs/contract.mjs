@@ -48,21 +48,23 @@ async function fill(client) {
 }
 
 // So many callers, each with one call under way, for so long; the calls that are under way at the end are waited for.
+// Each calls once before that: connections are made and statements prepared by then.
 async function create(client, { callers, per_call: perCall, seconds }) {
-  const began = performance.now();
-  const until = began + seconds * 1_000;
   let created = 0;
   let numbers = 0;
-  const caller = async () => {
-    while (performance.now() < until) {
-      const from = numbers;
-      numbers += perCall;
-      await (perCall === 1 ? client.add(job(from)) : client.addMany(jobs(from, perCall)));
-      created += perCall;
-    }
+  const call = async () => {
+    const from = numbers;
+    numbers += perCall;
+    await (perCall === 1 ? client.add(job(from)) : client.addMany(jobs(from, perCall)));
+    created += perCall;
   };
-  await Promise.all(Array.from({ length: callers }, caller));
-  say({ created, seconds: (performance.now() - began) / 1_000 });
+  const each = (work) => Promise.all(Array.from({ length: callers }, work));
+  await each(call);
+  const [before, began] = [created, performance.now()];
+  await each(async () => {
+    while (performance.now() < began + seconds * 1_000) await call();
+  });
+  say({ created, timed: created - before, seconds: (performance.now() - began) / 1_000 });
 }
 
 // A peer: prepare() makes its tables; open(connections) gives { add(job), addMany(jobs) }; work() starts its worker.

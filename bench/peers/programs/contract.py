@@ -122,21 +122,27 @@ async def _fill(peer: Peer) -> None:
 
 
 async def _create(peer: Peer) -> None:
-    """So many callers, each with one call under way, for so long; calls under way at the end are waited for."""
+    """So many callers, each with one call under way, for so long; calls under way at the end are waited for.
+
+    Each calls once before that: connections are made and statements prepared by then.
+    """
     client, per_call = await peer.open(options["callers"]), options["per_call"]
-    began = time.perf_counter()
-    until = began + options["seconds"]
     created = numbers = 0
 
-    async def caller() -> None:
+    async def call() -> None:
         nonlocal created, numbers
-        while time.perf_counter() < until:
-            first, numbers = numbers, numbers + per_call
-            await (client.add(job(first)) if per_call == 1 else client.add_many(_jobs(first, per_call)))
-            created += per_call
+        first, numbers = numbers, numbers + per_call
+        await (client.add(job(first)) if per_call == 1 else client.add_many(_jobs(first, per_call)))
+        created += per_call
 
-    await asyncio.gather(*(caller() for _ in range(options["callers"])))
-    say({"created": created, "seconds": time.perf_counter() - began})
+    async def caller(until: float) -> None:
+        while time.perf_counter() < until:
+            await call()
+
+    await asyncio.gather(*(call() for _ in range(options["callers"])))
+    before, began = created, time.perf_counter()
+    await asyncio.gather(*(caller(began + options["seconds"]) for _ in range(options["callers"])))
+    say({"created": created, "timed": created - before, "seconds": time.perf_counter() - began})
 
 
 async def _work(peer: Peer) -> None:

@@ -90,19 +90,23 @@ def fill() -> None:
 
 
 def create() -> None:
-    """So many callers, each with one call under way, for so long."""
-    began = time.perf_counter()
-    until = began + options["seconds"]
+    """So many callers, each with one call under way, for so long; each calls once before that."""
     created = 0
 
-    def caller() -> None:
+    def call() -> None:
         nonlocal created
-        while time.perf_counter() < until:
-            add(created)
-            created += 1
+        add(created)
+        created += 1
 
-    gevent.joinall([gevent.spawn(caller) for _ in range(options["callers"])], raise_error=True)
-    say({"created": created, "seconds": time.perf_counter() - began})
+    def caller(until: float) -> None:
+        while time.perf_counter() < until:
+            call()
+
+    gevent.joinall([gevent.spawn(call) for _ in range(options["callers"])], raise_error=True)
+    before, began = created, time.perf_counter()
+    callers = [gevent.spawn(caller, began + options["seconds"]) for _ in range(options["callers"])]
+    gevent.joinall(callers, raise_error=True)
+    say({"created": created, "timed": created - before, "seconds": time.perf_counter() - began})
 
 
 def work() -> None:

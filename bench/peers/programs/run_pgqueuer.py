@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
+from contract import Job, json, options, poster, run
 from pgqueuer import PgQueuer
 from pgqueuer.db import AsyncpgPoolDriver
 from pgqueuer.models import Job as QueuedJob
 from pgqueuer.queries import Queries
-from contract import Job, json, options, poster, run
 
 ENTRYPOINT = "post"
 BATCH = 100
