@@ -22,9 +22,10 @@ LOOK_SECONDS = 0.05
 
 
 def started_at(pid: int) -> str | None:
-    """When a process was started, in ticks since boot, so that a number that was given again is not mistaken for it."""
+    """When a process that runs was started, in ticks since boot: its number may since have been given again."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        return fields[19] if fields[0] != "Z" else None
     return None
 
 
