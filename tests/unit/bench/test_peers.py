@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,10 +12,11 @@ import pytest
 from bench import processes
 from bench.peers.catalogue import PEERS, Peer
 from bench.peers.comparison import Gate, Line, as_record, fail, gates, table, take
+from bench.peers.contenders import Contender, contenders
 from bench.peers.install import reason_in
 from bench.peers.load import Load, ahead_ms
 from bench.peers.peer_site import PROGRAMS
-from bench.peers.questions import QUESTIONS
+from bench.peers.questions import QUESTIONS, Setting, TooSoonError, patiently
 from bench.peers.run import GATES
 from bench.peers.servers import number_in, ticks_for
 from bench.tasks import BODY_BYTES
@@ -146,3 +148,16 @@ def test_the_warden_ends_what_its_parent_left_behind(last_word: str, tmp_path: P
     finally:
         left.kill()
         left.communicate()
+
+
+def test_who_needs_longer_to_make_its_jobs_is_given_it_once(tmp_path: Path) -> None:
+    asked: list[tuple[int, int, str]] = []
+
+    def never(contender: Contender, setting: Setting) -> dict[str, float]:
+        asked.append((contender.fill_us, contender.fill_apart_us, setting.folder.name))
+        raise TooSoonError
+
+    slow = replace(contenders()[0], fill_us=10, fill_apart_us=20)
+    with pytest.raises(TooSoonError):
+        patiently(never)(slow, Setting(tmp_path / "data", 9, lambda pid: None, quick=True))
+    assert asked == [(10, 20, "data"), (40, 80, "again")]
