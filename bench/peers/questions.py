@@ -83,8 +83,12 @@ def patiently(ask: Callable[[Contender, Setting], Found]) -> Callable[[Contender
         try:
             return ask(contender, setting)
         except TooSoonError:
-            times = {"fill_us": contender.fill_us * PATIENCE, "fill_apart_us": contender.fill_apart_us * PATIENCE}
-            return ask(replace(contender, **times), replace(setting, folder=setting.folder.with_name("again")))
+            slower = replace(
+                contender,
+                fill_us=contender.fill_us * PATIENCE,
+                fill_apart_us=contender.fill_apart_us * PATIENCE,
+            )
+            return ask(slower, replace(setting, folder=setting.folder.with_name("again")))
 
     return asked
 
