@@ -13,7 +13,7 @@ from bench import processes
 from bench.peers.catalogue import PEERS, Peer
 from bench.peers.comparison import Gate, Line, as_record, fail, gates, table, take
 from bench.peers.contenders import Contender, contenders
-from bench.peers.install import reason_in
+from bench.peers.install import NotInstalledError, install, reason_in, why_not
 from bench.peers.load import Load, ahead_ms
 from bench.peers.peer_site import PROGRAMS
 from bench.peers.questions import QUESTIONS, Setting, TooSoonError, patiently
@@ -161,3 +161,21 @@ def test_who_needs_longer_to_make_its_jobs_is_given_it_once(tmp_path: Path) -> N
     with pytest.raises(TooSoonError):
         patiently(never)(slow, Setting(tmp_path / "data", 9, lambda pid: None, quick=True))
     assert asked == [(10, 20, "data"), (40, 80, "again")]
+
+
+def test_what_cannot_be_installed_says_why_and_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.peers.install.PLACE", tmp_path)
+    done: list[str] = []
+
+    def refuse(folder: Path, packages: tuple[str, ...]) -> None:
+        raise NotInstalledError("npm: no such version")
+
+    def put(folder: Path, packages: tuple[str, ...]) -> None:
+        done.append(packages[0])
+
+    assert install("peer", ("peer@1",), refuse) == "peer: not installed: npm: no such version"
+    assert why_not("peer") == "npm: no such version"
+    for version in ("peer@1", "peer@1", "peer@2"):
+        install("peer", (version,), put)
+    assert done == ["peer@1", "peer@2"]
+    assert why_not("peer") is None
