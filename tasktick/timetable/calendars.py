@@ -15,7 +15,8 @@ from tasktick.errors import Refused
 from tasktick.model.calendar import CalendarUse, Content, Range, Window
 from tasktick.timetable import rrule, zones
 from tasktick.timetable.fires import FIRST_AT, LAST_AT
-from tasktick.timetable.rrule import UNITS_S, Rrule
+from tasktick.timetable.rrule import Rrule
+from tasktick.timetable.rrule_grid import UNITS_S
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
