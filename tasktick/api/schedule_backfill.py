@@ -5,6 +5,8 @@ a request which was cut off goes on where it stopped when it is repeated, and no
 With an Idempotency-Key the counts go on too; without one they are of what this request did.
 """
 
+from functools import partial
+
 import msgspec
 
 from tasktick.api.call import Call, Reply, answer, encode
@@ -13,7 +15,7 @@ from tasktick.api.faults import Faults
 from tasktick.api.idempotency import begin, key_of, reply
 from tasktick.api.render import Document
 from tasktick.api.schedule_schemas import BackfillRequest
-from tasktick.api.schedule_writes import Work, opened
+from tasktick.api.schedule_writes import Work, after_long_pauses, opened
 from tasktick.api.tasks import OK, check_version
 from tasktick.api.times import Instant, instant_ms, written
 from tasktick.errors import Refused
@@ -108,7 +110,7 @@ async def fill(call: Call) -> Reply:
                     f"This server is stopping; {progress.fires} are on their way. Send the request again for the rest."
                 )
                 raise Refused("draining", detail)
-            progress = await _filled(call, asked, progress, key)
+            progress = await after_long_pauses(call, partial(_filled, call, asked, progress, key))
             if progress.full:
                 raise _no_room(progress)
     return reply(_stored(progress, asked))

@@ -121,7 +121,7 @@ class Book:
     def __init__(self, schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> None:
         self._before = schedule
         self._tasks = tasks
-        self._moment = moment
+        self.moment = moment
         self._born: list[NewFire] = []
         self._changes: list[Change] = []
         self._ledger: list[LedgerRow] = []
@@ -136,14 +136,14 @@ class Book:
 
     def write_down(self, ahead: TaskState | None) -> None:
         """The fire ahead has begun, or was moved by hand: it runs, or ran."""
-        self.schedule, row = decide_started(self.schedule, self._tasks, self._moment.by)
+        self.schedule, row = decide_started(self.schedule, self._tasks, self.moment.by)
         self._ledger.append(row)
         if ahead is not None:
-            self._changes += freed(ahead, self._moment.by.now)
+            self._changes += freed(ahead, self.moment.by.now)
             # Somebody has run it by hand, beside whoever is in its line: the next waits for it too.
-            if self._line is not None and is_busy(ahead, self._moment.by.now):
+            if self._line is not None and is_busy(ahead, self.moment.by.now):
                 self._line.join(ahead, waits=False)
-        self._busy = is_busy(self._tasks.get(self.schedule.last_id or ""), self._moment.by.now)
+        self._busy = is_busy(self._tasks.get(self.schedule.last_id or ""), self.moment.by.now)
 
     def decide(self, late: Late) -> bool:
         """Let it run, or not, as catch-up and overlap have it; false if the schedule is at its end before it."""
@@ -201,7 +201,7 @@ class Book:
 
     def enter(self, late: Late, outcome: Outcome, reason: str | None, *, blocked: bool = False) -> None:
         """Write down what becomes of a time, and give it its task; a stretch of times has none."""
-        fire, by = late.fire, self._moment.by
+        fire, by = late.fire, self.moment.by
         task_id = None
         if late.times == 1:
             state = State.BLOCKED if blocked else _BORN[outcome]
@@ -231,7 +231,7 @@ class Book:
             self._stands_last(task_id, blocked=blocked)
 
     def _task_of(self, fire: Fire, state: State, reason: str | None) -> str:
-        waiting, now = self.waiting, self._moment.by.now
+        waiting, now = self.waiting, self.moment.by.now
         if waiting is not None and waiting.run_at == fire.nominal_at:
             self.waiting = None
             match state:
@@ -246,7 +246,7 @@ class Book:
             self._changes.append(change)
             self._decided[waiting.id] = change.after
             return waiting.id
-        born = new_fire(self.schedule, fire.nominal_at, self._due(fire), state, self._moment, reason=reason)
+        born = new_fire(self.schedule, fire.nominal_at, self._due(fire), state, self.moment, reason=reason)
         self._born.append(born)
         self._decided[born.state.id] = born.state
         return born.state.id
