@@ -47,6 +47,8 @@ class Moment(msgspec.Struct, frozen=True):
     """Those that the schedule names, as they are now."""
     line: tuple[LineFire, ...] = ()
     """Who stands in its line, and its own fires in others."""
+    gives_way: bool = False
+    """Another that is decided with it takes its place."""
 
 
 def heeding(moment: Moment, calendars: Mapping[str, Content], line: tuple[LineFire, ...] = ()) -> Moment:
@@ -160,7 +162,7 @@ class Book:
 
     def _let_in(self, late: Late) -> None:
         """It runs, if overlap lets it."""
-        place = self._place()
+        place = Place(refused=OVERLAP) if self.moment.gives_way else self._place()
         if place.refused is not None:
             self.enter(late, "skipped", place.refused)
             return

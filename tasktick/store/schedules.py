@@ -115,8 +115,9 @@ async def carry_out(tx: Transaction, plans: Sequence[Plan], term: Term | None = 
     """Write plans; which of them were not stale. An owner shows its term; who plans in this transaction has none."""
     # Leases first, as a claim does: who comes to them with tasks in hand closes a ring of waiters.
     stale = set() if term is None else await _foreign(tx, plans, term)
-    stale |= await lines.stale(tx, plans)
+    standing = await lines.held_for(tx, plans)
     stale |= await _stale(tx, plans)
+    stale |= lines.stale(plans, standing, stale)
     fresh = [plan for place, plan in enumerate(plans) if place not in stale]
     if fresh:
         await _write(tx, fresh)
