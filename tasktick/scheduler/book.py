@@ -175,8 +175,19 @@ class Book:
         line.join(self._decided[task_id], waits=place.waits)
 
     def _replace(self, changes: Sequence[Change]) -> None:
-        """Those that go for it; one of its own that had not begun was skipped after all, as the ledger will say."""
-        self._changes += changes
+        """Those that go for it; one of its own that had not begun was skipped after all, as the ledger will say.
+
+        It may have been written down just before: then that is all that is said of it.
+        """
+        gone = {one.after.id: one for one in changes}
+        self._changes = [one for one in self._changes if one.after.id not in gone] + list(changes)
+        unbegun = {name: one.after.reason for name, one in gone.items() if one.ends_unbegun}
+        self._ledger = [
+            msgspec.structs.replace(row, outcome="skipped", reason=unbegun[row.task_id], missed=0)
+            if row.task_id in unbegun
+            else row
+            for row in self._ledger
+        ]
         own = sum(one.after.template_id == self.schedule.id and one.ends_unbegun for one in changes)
         self.schedule = msgspec.structs.replace(
             self.schedule, fired=self.schedule.fired - own, skipped=self.schedule.skipped + own

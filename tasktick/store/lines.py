@@ -87,8 +87,8 @@ def stale(plans: Sequence[Plan], standing: Standing, stale_already: Collection[i
     """The places of plans made for lines in which others stand by now, once those before them are written.
 
     A plan that leaves a line as it is may rest on how it was before all of them, one that joins it comes after those
-    that have. After one that changes what stands there, nobody else does. Who gives way to another does so only if
-    that one comes.
+    that have. One that changes what stands there comes alone: who is freed by it must stand there already. Who gives
+    way to another does so only if that one comes.
     """
     found: set[int] = set()
     joined: defaultdict[tuple[str, str], list[LineFire]] = defaultdict(list)
@@ -101,13 +101,15 @@ def stale(plans: Sequence[Plan], standing: Standing, stale_already: Collection[i
             about = set(named([plan.before], plan.line or ()))
             before = standing.get(plan.before.id, ())
             after = _after_joins(plan, before, joined)
-            is_first = plan.line == before and not (plan.joins or _moves_others(plan))
-            if not is_first and (about & taken or plan.line != after):
+            moves = _moves_others(plan)
+            is_first = plan.line == before and not (plan.joins or moves)
+            is_behind = bool(about & taken) or (moves and not about.isdisjoint(joined))
+            if not is_first and (is_behind or plan.line != after):
                 found.add(place)
                 continue
             for row in plan.joins:
                 joined[row.tenant, row.line].append(row)
-            if _moves_others(plan):
+            if moves:
                 taken |= about
         if plan.joins:
             coming.add(plan.before.id)

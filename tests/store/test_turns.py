@@ -2,16 +2,21 @@
 
 from random import Random
 
+import msgspec
 import pytest
 
 from tasktick.model.calendar import Calendar as Kept
 from tasktick.model.calendar import CalendarUse, Content, Days
+from tasktick.model.change import run_now
+from tasktick.model.ids import wire
 from tasktick.model.schedule import Plan, pause
 from tasktick.model.state import State
+from tasktick.scheduler.book import heeding
 from tasktick.scheduler.materialise import Materialiser
+from tasktick.scheduler.plan import edit
 from tasktick.scheduler.turns import Turns, in_lines
 from tasktick.store import calendars, schedules
-from tests.store.calendar import MINUTE_MS, Calendar
+from tests.store.calendar import MINUTE_MS, PARTITION, Calendar
 from tests.store.line import standing, states, task_of
 from tests.store.test_materialise import WorldClock, materialiser_of
 from tests.store.world import HOUR_MS, TENANT, World
@@ -189,3 +194,69 @@ async def test_a_mixed_line_stays_sound_and_is_decided_whole(calendar: Calendar,
     assert {word for name in names for word in await states(calendar, name)} <= {
         *["scheduled", "blocked", "running", "succeeded", "skipped", "cancelled"]
     }
+
+
+async def counted(calendar: Calendar, name: str) -> list[str]:
+    """What became of its times; its counts are those of its ledger."""
+    row, ledger = await calendar.row(name), [one.row for one in await calendar.ledger(name)]
+    for outcome, count in (("run", row.fired), ("skipped", row.skipped), ("missed", row.missed)):
+        assert count == sum(one.times for one in ledger if one.outcome == outcome), outcome
+    return await calendar.outcomes(name)
+
+
+async def replaced_by(calendar: Calendar, name: str, place: int) -> str:
+    return f"skipped(cancel_other:{wire('tsk', (await task_of(calendar, name, place)).id)})"
+
+
+async def test_whose_fire_is_replaced_counts_that_beside_what_is_decided_of_it_then(
+    calendar: Calendar, loop: Materialiser
+) -> None:
+    """Both are written at once: what is said of the times of one must not undo what the other has counted of them."""
+    replaced = await calendar.create(overlap="skip", overlap_key="shared")
+    calendar.world.now += MINUTE_MS
+    await loop.step()
+    replacing = await calendar.create(overlap="cancel_other", overlap_key="shared")
+    calendar.world.now += MINUTE_MS
+
+    await loop.step()
+
+    assert await counted(calendar, replaced) == [await replaced_by(calendar, replacing, 0), "skipped(overlap)"]
+    assert await counted(calendar, replacing) == ["run"]
+
+
+async def test_a_fire_that_was_run_by_hand_is_replaced_in_the_decision_that_writes_it_down(
+    calendar: Calendar, loop: Materialiser
+) -> None:
+    """It was changed twice in one transaction, which one writer cannot undo and do again: the process ended."""
+    name = await calendar.create(overlap="cancel_other")
+    ahead = await calendar.ahead(name)
+    assert await calendar.world.write(run_now(ahead, calendar.world.now)) == [ahead.id]
+    calendar.world.now += 3 * MINUTE_MS
+
+    await loop.step()
+
+    assert await counted(calendar, name) == [await replaced_by(calendar, name, 2), "skipped(overlap)", "run"]
+    assert (await calendar.world.state(ahead.id)).state is State.CANCELLED
+    assert [row.task_id for row in await standing(calendar, name)] == [(await task_of(calendar, name, 2)).id]
+
+
+async def test_nobody_joins_a_line_behind_one_that_leaves_it_at_the_same_time(
+    calendar: Calendar, loop: Materialiser
+) -> None:
+    """Its schedule stands in another line by now, and takes its place: nobody would let go who waits for it."""
+    earlier = [calendar.world.ids.new(calendar.world.now, PARTITION) for _ in range(2)]
+    leaving = await calendar.create(overlap="cancel_other", overlap_key="shared")
+    calendar.world.now += MINUTE_MS
+    await loop.step()
+    seen = await calendar.find(leaving)
+    wanted = msgspec.structs.replace(seen.schedule, overlap_key=None)
+    changed = edit(seen.schedule, wanted, seen.tasks, heeding(calendar.moment(), {}, seen.line))
+    await calendar.world.database.write(lambda tx: schedules.define(tx, changed))
+    others = [await calendar.create(id=one, overlap="buffer_all", overlap_key="shared") for one in earlier]
+    calendar.world.now += MINUTE_MS
+
+    for _ in range(4):
+        await loop.step()
+
+    rows = await standing(calendar, *others)
+    assert [one.waits for one in rows] == [False, True]
