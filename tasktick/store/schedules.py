@@ -199,7 +199,7 @@ def _replaced(plans: Sequence[Plan]) -> Counter[str]:
     )
 
 
-def _standing_row(plan: Plan, replaced: int) -> list[Any]:
+def _standing_row(plan: Plan, replaced: int = 0) -> list[Any]:
     after = msgspec.structs.replace(
         plan.after, fired=plan.after.fired - replaced, skipped=plan.after.skipped + replaced
     )
