@@ -77,6 +77,8 @@ def skip(schedule: Schedule, skips: tuple[int, ...], tasks: Mapping[str, TaskSta
         updated_at=moment.by.now,
         tzdata=moment.by.tzdata,
     )
+    if schedule.ended:
+        after = _from_now(after, moment.by.now)
     return with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
 
@@ -171,7 +173,7 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
     """
     now = moment.by.now
     bounds = (wanted.rule, wanted.start_at, wanted.end_at) != (schedule.rule, schedule.start_at, schedule.end_at)
-    first = first_fire(schedule) if bounds else None
+    first = first_fire(schedule) if bounds and not schedule.ended else None
     if first is not None and first.nominal_at <= now:
         plan = _written_down(schedule, first, tasks, moment)
     else:
@@ -186,11 +188,22 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
         # Those that it still has: a change of its times takes the others with it.
         skips=tuple(at for at in done.skips if is_time_of(wanted, at)),
     )
-    # One that had ended goes on from now: there were no times since.
-    if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at) or first_fire(done) is None:
-        cursor = cursor_at(wanted.rule, max(done.cursor_at, now))
-        after = msgspec.structs.replace(after, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
+    if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at) or _has_ended(schedule, done):
+        after = _from_now(after, now)
     return with_ahead(msgspec.structs.replace(plan, after=after), moment)
+
+
+def _has_ended(schedule: Schedule, done: Schedule) -> bool:
+    """Whether it had no times any more, or has none with what is decided: those since are not made up for.
+
+    One that had run as often as it may stays at its end, though one of its runs did not begin after all.
+    """
+    return schedule.ended or first_fire(done) is None
+
+
+def _from_now(schedule: Schedule, now: int) -> Schedule:
+    cursor = cursor_at(schedule.rule, max(schedule.cursor_at, now))
+    return msgspec.structs.replace(schedule, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
 
 
 def _written_down(schedule: Schedule, first: Fire, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
