@@ -62,6 +62,11 @@ class Progress(msgspec.Struct, frozen=True):
     """The tenant's quota has no room for more."""
 
     @property
+    def looked_at(self) -> int:
+        """About how many times is decided."""
+        return sum(self.counts.values())
+
+    @property
     def fires(self) -> int:
         """How many run."""
         return sum(self.counts.get(kind, 0) for kind in RUNS)
@@ -177,7 +182,9 @@ def _progress_of(before: StoredAnswer | None, asked: Asked) -> Progress:
 
 
 def _is_done(progress: Progress, asked: Asked) -> bool:
-    return progress.ended or (asked.limit is not None and progress.fires >= asked.limit)
+    """Whether there is no more, or enough: of times that do not run, no more are looked at than could."""
+    limit = TIMES_MAX if asked.limit is None else asked.limit
+    return progress.ended or progress.fires >= limit or progress.looked_at >= TIMES_MAX
 
 
 def _stored(progress: Progress, asked: Asked) -> StoredAnswer:
