@@ -11,7 +11,8 @@ import pytest
 
 from tests import postgres
 from tests.cli.test_described import DEADLINE_S, TENANT, answers_as_described
-from tests.cli.test_ring import Member, free_ports, wait_until
+from tests.cli.test_ring import Member, wait_until
+from tests.ports import free_ports
 
 pytestmark = [
     pytest.mark.process,

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.program import DEADLINE_S, Program, end, until
 from tests.fakes.api_stub import ApiStub, Told, api_stub
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -52,8 +53,8 @@ def _lines(file: IO[str], found: list[Any], process: subprocess.Popen[str], coun
 
 
 def test_nothing_is_missed_or_doubled_over_a_kill_and_a_restart(program: Program, receiver: ApiStub) -> None:
-    with serving(program) as first:
-        listen = program.address.read_text().strip().removeprefix("http://")
+    listen = f"127.0.0.1:{free_port()}"
+    with serving(program, listen) as first:
         follower = program.start("ctl", "events", "--after", "0-0", "--count", "24", "-o", "json")
         try:
             assert follower.stdout is not None
