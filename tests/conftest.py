@@ -1,19 +1,21 @@
 """What holds for every test: the event loop, Hypothesis, and the 0.25 s that an unmarked test may take.
 
 An async test runs on uvloop, as the daemon does; `TASKTICK_TEST_LOOPS=asyncio,uvloop` runs it on
-both, except where it is slow by its mark. `TASKTICK_SPEED=1` turns a test that is too slow for an
-unmarked one into a failure; without it nothing is said, since a busy machine makes any test slow.
+both, except where it is slow by its mark. `TASKTICK_SPEED=1` turns a test that is too slow for an unmarked one into a failure; without
+it nothing is said, since a busy machine makes any test slow. Temporary folders lie in memory, if
+there is room for them and TMPDIR does not say otherwise.
 """
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Callable, Generator, Mapping
 
 import hypothesis
 import pytest
 import uvloop
 
-from tests import postgres
+from tests import postgres, scratch
 
 UNMARKED_LIMIT_S = 0.25
 # Marks under which one loop is enough, and 0.25 s is not asked for.
@@ -27,6 +29,11 @@ LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
 # test is judged below.
 hypothesis.settings.register_profile("tasktick", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("tasktick")
+
+
+# Before anybody has asked where: pytest's folders for tests lie there too.
+if "TMPDIR" not in os.environ:
+    tempfile.tempdir = str(scratch.quick())
 
 
 def pytest_asyncio_loop_factories(
