@@ -8,6 +8,7 @@ there is room for them and TMPDIR does not say otherwise.
 
 import asyncio
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 
@@ -15,6 +16,7 @@ import hypothesis
 import pytest
 import uvloop
 
+from tasktick.timetable import zones
 from tests import postgres, scratch
 
 UNMARKED_LIMIT_S = 0.25
@@ -30,6 +32,13 @@ LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
 hypothesis.settings.register_profile("tasktick", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("tasktick")
 
+
+# From then on zoneinfo reads the package's data. What a test reckons for itself must, whichever test comes first.
+zones.names()
+
+# A shell that starts us in the background lets us ignore Ctrl-C, and whom we start would ignore it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before anybody has asked where: pytest's folders for tests lie there too.
 if "TMPDIR" not in os.environ:
