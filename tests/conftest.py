@@ -1,7 +1,8 @@
 """What holds for every test: the event loop, Hypothesis, and the 0.25 s that an unmarked test may take.
 
 An async test runs on uvloop, as the daemon does; `TASKTICK_TEST_LOOPS=asyncio,uvloop` runs it on
-both, except where it is slow by its mark. `TASKTICK_SPEED=1` turns a test that is too slow for an unmarked one into a failure; without
+both, except where it is slow by its mark, or of a suite that asks little of a loop and much of a
+store. `TASKTICK_SPEED=1` turns a test that is too slow for an unmarked one into a failure; without
 it nothing is said, since a busy machine makes any test slow. Temporary folders lie in memory, if
 there is room for them and TMPDIR does not say otherwise.
 """
@@ -22,6 +23,8 @@ from tests import postgres, scratch
 UNMARKED_LIMIT_S = 0.25
 # Marks under which one loop is enough, and 0.25 s is not asked for.
 LONG_MARKS = ("slow", "chaos", "hostile", "process", "postgres")
+# These are many, and what they are about is in rows. The API's suite runs on the other loop on PostgreSQL.
+ONE_LOOP = ("tests/api", "tests/store")
 LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
@@ -54,7 +57,7 @@ def pytest_asyncio_loop_factories(
     unknown = sorted(set(names) - set(LOOPS))
     if unknown:
         raise pytest.UsageError(f"TASKTICK_TEST_LOOPS names {unknown}; there are {sorted(LOOPS)}")
-    if any(item.get_closest_marker(mark) for mark in LONG_MARKS):
+    if any(item.get_closest_marker(mark) for mark in LONG_MARKS) or item.nodeid.startswith(ONE_LOOP):
         names = names[-1:]
     return {name: LOOPS[name] for name in names}
 
