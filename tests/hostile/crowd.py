@@ -21,9 +21,10 @@ import aiohttp
 import msgspec
 
 from tests.chaos.dump import open_read_only, signing_secrets
-from tests.chaos.process import ROOT, free_port
+from tests.chaos.process import ROOT
 from tests.fakes.receivers import Behaviour, Receiver, respond
 from tests.hostile.host import Place
+from tests.ports import free_port
 
 SECRET = "hush-3c1f0d5e7a9b"
 HOSTILE_EVERY_S = 4.0
