@@ -22,15 +22,19 @@ SEEDS ?= 20
 ONLY ?=
 ARGS ?=
 
-# Tests that start processes or strain the machine run after the others, alone, so that they are not
-# disturbed; the others share the cores.
-ALONE := process or chaos or hostile
-TOGETHER := -n auto --maxprocesses 4
+# Tests share the cores. Those that start processes mostly wait for them, so there are more at once than there are
+# cores. Hostile receivers are alone: their tests measure what one who means harm costs the others.
+PROCESSES := process or chaos
+ALONE := tests/hostile
+TOGETHER := -n auto --maxprocesses 4 --dist worksteal --ignore $(ALONE)
+WAITING := -n 3 --dist worksteal --ignore $(ALONE)
+# Tests that draw more where there is time.
+AT_LENGTH := tests/api/test_preview.py tests/cli/test_described.py tests/cli/test_described_ring.py
 PYTEST := $(BIN)/python -m pytest -q
 
 .PHONY: help
 help: ## List these targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || test -n "$(PYTHON)" || { \
@@ -51,32 +55,36 @@ run: $(INSTALLED) ## Start it on this machine, data in ./tasktick-data. Another 
 	@exec $(BIN)/tasktick serve --allow-network 127.0.0.0/8 $(ARGS)
 
 .PHONY: test
-test: lint types test-fast test-postgres test-alone test-binary ## Run every check and every test: what CI runs.
+test: lint types test-fast test-postgres test-processes test-alone test-binary ## Run every check and every test: what CI runs.
 
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## Run the tests that need no processes of their own, on both event loops.
-	@TASKTICK_TEST_LOOPS=asyncio,uvloop $(PYTEST) $(TOGETHER) -m "not ($(ALONE)) and not postgres" $(ARGS)
+	@TASKTICK_TEST_LOOPS=asyncio,uvloop $(PYTEST) $(TOGETHER) -m "not ($(PROCESSES)) and not postgres" $(ARGS)
 
 .PHONY: test-postgres
 test-postgres: $(INSTALLED) ## Run the tests that need a PostgreSQL, on every version that is there.
-	@$(PYTEST) $(TOGETHER) -m "postgres and not ($(ALONE))" $(ARGS)
-	@TASKTICK_TEST_STORE=postgres $(PYTEST) $(TOGETHER) -m "not ($(ALONE))" tests/api $(ARGS)
+	@$(PYTEST) $(TOGETHER) -m "postgres and not ($(PROCESSES))" $(ARGS)
+	@TASKTICK_TEST_STORE=postgres TASKTICK_TEST_LOOPS=asyncio $(PYTEST) $(TOGETHER) tests/api $(ARGS)
+
+.PHONY: test-processes
+test-processes: $(INSTALLED) ## Run the tests with real processes and kill -9, three at a time.
+	@$(PYTEST) $(WAITING) -m "$(PROCESSES)" $(ARGS)
 
 .PHONY: test-alone
-test-alone: $(INSTALLED) ## Run the tests with real processes, kill -9 and hostile receivers, one at a time.
-	@$(PYTEST) -m "$(ALONE)" $(ARGS)
+test-alone: $(INSTALLED) ## Run the tests with hostile receivers, one at a time and with nothing beside them.
+	@$(PYTEST) $(ALONE) $(ARGS)
 
 .PHONY: test-chaos
-test-chaos: $(INSTALLED) ## Run every chaos suite shortly, every planted bug, and the large set of previews: CI has no time for it.
-	@TASKTICK_AT_LENGTH=1 $(PYTEST) tests/chaos/test_suites.py tests/api/test_preview.py $(ARGS)
+test-chaos: $(INSTALLED) ## Run every chaos suite, every planted bug, and what draws at random for as long as CI has no time for.
+	@TASKTICK_AT_LENGTH=1 $(PYTEST) tests/chaos/test_suites.py $(AT_LENGTH) $(ARGS)
 
 .PHONY: test-history
 test-history: $(INSTALLED) ## Run the store's suite with everything that has finished in history at once.
-	@TASKTICK_AT_LENGTH=1 $(PYTEST) $(TOGETHER) -m "postgres and not ($(ALONE))" -k history tests/store $(ARGS)
+	@TASKTICK_AT_LENGTH=1 $(PYTEST) $(TOGETHER) -m "postgres and not ($(PROCESSES))" -k history tests/store $(ARGS)
 
 .PHONY: test-speed
 test-speed: $(INSTALLED) ## Fail every test over 0.25 s that is not marked slow (on an idle machine).
-	@TASKTICK_SPEED=1 $(PYTEST) -m "not slow and not ($(ALONE)) and not postgres" $(ARGS)
+	@TASKTICK_SPEED=1 $(PYTEST) --ignore $(ALONE) -m "not slow and not ($(PROCESSES)) and not postgres" $(ARGS)
 
 .PHONY: style
 style: $(INSTALLED) ## Check sizes, names, packages, SQL files and documents.

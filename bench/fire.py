@@ -27,6 +27,7 @@ def fire(folder: Path, port: int, count: int, store: str | None = None) -> tuple
     with running(folder, store) as daemon:
         ledger = Ledger(folder) if store is None else ServerLedger(store)
         try:
+            before = ledger.succeeded(), *ledger.rows()
             due_ms = now_ms() + AHEAD_MS
             daemon.create(f"http://127.0.0.1:{port}/fire", [due_ms] * count)
             left_ms = due_ms - now_ms()
@@ -34,11 +35,12 @@ def fire(folder: Path, port: int, count: int, store: str | None = None) -> tuple
                 raise RuntimeError("creating the tasks took so long that they are due: give them more time")
             time.sleep(left_ms / 1_000 - 0.05)
             spent = daemon.cpu_seconds
-            while (recorded := ledger.succeeded()) < count and now_ms() < due_ms + SECONDS_MAX * 1_000:
+            while (recorded := ledger.succeeded() - before[0]) < count and now_ms() < due_ms + SECONDS_MAX * 1_000:
                 time.sleep(LOOK_SECONDS)
             seconds, cpu_seconds = (now_ms() - due_ms) / 1_000, daemon.cpu_seconds - spent
             said = ask_receiver(port, "/hits")
-            seen = (recorded, *ledger.rows(), said["hits"], said["distinct"])
+            tasks, attempts = ledger.rows()
+            seen = (recorded, tasks - before[1], attempts - before[2], said["hits"], said["distinct"])
             if seen != (count,) * len(seen):
                 raise RuntimeError(f"of {count}, counted, rows, attempts, hits, distinct hits are {seen}")
             return seconds, cpu_seconds

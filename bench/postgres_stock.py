@@ -14,7 +14,7 @@ from bench.tasks import now_ms
 from tasktick.model.attempt import Answer, conclude
 from tasktick.model.ids import IdMaker
 from tasktick.model.task import Claimed, NewTask
-from tasktick.store import claims, leases, tasks
+from tasktick.store import claims, endings, leases, tasks
 from tasktick.store.postgres import BEGIN_NEAR, read_with, write_with
 from tasktick.store.postgres_history import DAY_MS, day_of
 from tasktick.store.postgres_migrate import migrate
@@ -96,7 +96,7 @@ class Stock:
             return
         payload, at = self.new(0, 0).payload, now_ms()
         ends = [conclude(one, payload, Answer(at, at, 200), NODE, self.random) for one in claimed]
-        await self.write(lambda tx: claims.end(tx, ends, self.ids))
+        await self.write(lambda tx: endings.succeed(tx, ends, self.ids))
 
     async def fill_history(self, rows: int, days: int) -> None:
         """So many finished tasks, over the days before today."""

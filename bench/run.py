@@ -22,7 +22,9 @@ from bench import (
     create,
     event_order,
     fire,
+    flat,
     guard,
+    idle,
     lateness,
     move,
     nodes,
@@ -31,6 +33,7 @@ from bench import (
     postgres_import,
     schedule_boot,
     schedules,
+    sender,
 )
 from bench.figures import Figure, as_record, table
 from tasktick import __version__
@@ -40,6 +43,7 @@ RESULTS = Path(__file__).parent / "results"
 Measure = Callable[[Path, bool], list[Figure]]
 QUESTIONS: dict[str, tuple[str, Measure]] = {
     "fire": ("fire: 20,000 tasks due at once", fire.measure),
+    "sender": ("sender: one request, by the way it is sent", sender.measure),
     "lateness": ("lateness: from the due instant to the receiver", lateness.measure),
     "create": ("create: tasks accepted, durable each", create.measure),
     "postgres": ("postgres: the same beside SQLite", postgres.measure),
@@ -51,6 +55,8 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "nodes": ("nodes: one, two and three on one database", nodes.measure),
     "schedules": ("schedules: 100,000 every minute, in one process", schedules.measure),
     "schedule-boot": ("schedule-boot: a start with many schedules", schedule_boot.measure),
+    "flat": ("flat: beside much that is pending, has finished, or is of many tenants", flat.measure),
+    "idle": ("idle: what nothing to do costs", idle.measure),
     "boot": ("boot: with tasks pending", boot.measure),
     "move": ("move: a store to PostgreSQL and back", move.measure),
 }

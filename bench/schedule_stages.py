@@ -30,7 +30,7 @@ from tasktick.model.task import Payload, Target
 from tasktick.scheduler.book import Moment, heeding
 from tasktick.scheduler.plan import begin, settle
 from tasktick.service import Services
-from tasktick.store import claims, due, leases, schedules, tasks
+from tasktick.store import claims, due, endings, leases, schedules
 from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.database import FILE_NAME, open_sqlite
 from tasktick.store.protocol import Operation
@@ -141,17 +141,12 @@ class Stages:
         self._claims += 1
         request = claims.ClaimRequest(NODE, INCARNATION, self._epochs, self._claims, self.now, 15, 2_000, 2_000)
 
-        async def claim(tx: Any) -> Any:
-            claimed = await claims.claim(tx, ids, request)
-            return claimed, await tasks.payloads(tx, [(one.payload_id, one.payload_version) for one in claimed])
-
         with self._spent("claim"):
-            claimed, stored = self._write(claim)
-        ends = [
-            conclude(one, stored[0].payload, Answer(self.now, self.now, 200), NODE, self._random) for one in claimed
-        ]
+            taken = self._write(lambda tx: claims.take(tx, ids, request))
+        answer = Answer(self.now, self.now, 200)
+        ends = [conclude(one.claimed, one.payload, answer, NODE, self._random) for one in taken if one.payload]
         with self._spent("end"):
-            self._write(lambda tx: claims.end(tx, ends, self._ids))
+            self._write(lambda tx: endings.end(tx, ends, self._ids))
 
 
 async def tasks_due(tx: Any, now: int) -> list[str]:

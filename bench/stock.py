@@ -20,12 +20,16 @@ NEW_ID = """printf('%012x7%03xa%013x%02x', :now + n / 4096, n % 4096, abs(random
 NUMBERS = "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :count - 1)"
 
 
-def fill(data: Path, count: int, first_at_ms: int, span_ms: int) -> None:
-    """Make `count` copies of the one task that is there, due evenly over a span; the one itself goes."""
+def fill(data: Path, count: int, first_at_ms: int, span_ms: int, tenants: int = 1) -> None:
+    """Make `count` copies of the one task that waits there, due evenly over a span; the one itself goes.
+
+    They are of so many tenants, in turn.
+    """
     raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
     try:
-        (original,) = raw.execute("SELECT id FROM tasks").fetchone()
+        (original,) = raw.execute("SELECT id FROM tasks WHERE state = ?", (int(State.SCHEDULED),)).fetchone()
         known = {"now": now_ms(), "count": count, "original": original, "first": first_at_ms, "span": span_ms}
+        known |= {"tenants": tenants}
         raw.execute("BEGIN")
         raw.execute("CREATE TEMP TABLE copies (n INTEGER PRIMARY KEY, id TEXT NOT NULL)")
         raw.execute(f"INSERT INTO copies {NUMBERS} SELECT n, {NEW_ID} FROM numbers", known)
@@ -34,11 +38,38 @@ def fill(data: Path, count: int, first_at_ms: int, span_ms: int) -> None:
             raw.execute(_copy(table, key, columns), known)
             raw.execute(f"DELETE FROM {table} WHERE {key} = :original", known)
         raw.execute("DROP TABLE copies")
-        raw.execute("UPDATE counts SET tasks = ? WHERE state = ?", (count, int(State.SCHEDULED)))
+        raw.execute(_COUNTED)
         raw.execute("COMMIT")
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         raw.close()
+
+
+def finish(data: Path) -> None:
+    """Let all that is there have succeeded, at its first attempt."""
+    raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
+    try:
+        raw.execute("BEGIN")
+        raw.execute(
+            "UPDATE tasks SET state = ?, attempt = 1, fence = updated_at, started_at = updated_at, sla_met = 1, "
+            "completed_at = updated_at",
+            (int(State.SUCCEEDED),),
+        )
+        raw.execute(
+            "INSERT INTO attempts (task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, "
+            "epoch, status) SELECT id, 1, 1, fence, 'succeeded', updated_at, updated_at, updated_at, 'bench', 1, 200 "
+            "FROM tasks ORDER BY id"
+        )
+        raw.execute("UPDATE counts SET tasks = 0")
+        raw.execute(_COUNTED)
+        raw.execute("COMMIT")
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        raw.close()
+
+
+_COUNTED = """INSERT INTO counts (tenant, state, tasks) SELECT tenant, state, count(*) FROM tasks WHERE true
+GROUP BY tenant, state ON CONFLICT (tenant, state) DO UPDATE SET tasks = excluded.tasks"""
 
 
 def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int) -> None:
@@ -85,7 +116,11 @@ def _multiply(raw: Any, table: str, key: str, original: str, values: dict[str, s
 
 
 def _copy(table: str, key: str, columns: Sequence[str]) -> str:
-    values = {key: "copies.id", **dict.fromkeys(TIMES, ":first + copies.n * :span / :count")}
+    values = {
+        key: "copies.id",
+        "tenant": "CASE WHEN :tenants = 1 THEN one.tenant ELSE 'tenant-' || copies.n % :tenants END",
+        **dict.fromkeys(TIMES, ":first + copies.n * :span / :count"),
+    }
     chosen = ", ".join(values.get(name, f"one.{name}") for name in columns)
     return (
         f"INSERT INTO {table} ({', '.join(columns)}) SELECT {chosen} "

@@ -7,10 +7,15 @@ counting while the machine is suspended (CLOCK_BOOTTIME), as a lease at a receiv
 import asyncio
 import math
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+from tasktick.alarm import Alarm, alarm_of
 
 # How unevenly two clocks may run.
 DRIFT = 0.0005
+# Waits up to this long end on time; others are woken for something that they then look at.
+PRECISE_MS = 50
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -26,12 +31,15 @@ class Clock(Protocol):
         ...
 
     async def sleep_ms(self, duration_ms: float) -> None:
-        """Wait at least about so long. An event loop may wake up to 0.5 ms early: look again."""
+        """Wait at least about so long. It may wake a little early: look again."""
         ...
 
 
 class SystemClock:
     """The machine's own clock."""
+
+    def __init__(self) -> None:
+        self._alarm: Alarm | None = None
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -40,7 +48,18 @@ class SystemClock:
         return time.clock_gettime_ns(_BOOTTIME) / 1_000_000
 
     async def sleep_ms(self, duration_ms: float) -> None:
-        await asyncio.sleep(max(0.0, duration_ms) / 1_000)
+        if 0 < duration_ms <= PRECISE_MS and (alarm := self._alarm_here()) is not None:
+            await alarm.sleep_ms(duration_ms)
+        else:
+            await asyncio.sleep(max(0.0, duration_ms) / 1_000)
+
+    def _alarm_here(self) -> Alarm | None:
+        loop = asyncio.get_running_loop()
+        if self._alarm is None or self._alarm.loop is not loop:
+            if self._alarm is not None:
+                self._alarm.close()
+            self._alarm = alarm_of(loop)
+        return self._alarm
 
 
 class StoreClock:
@@ -53,6 +72,8 @@ class StoreClock:
 
     def __init__(self, own: Clock) -> None:
         self._own = own
+        # Asked several times for each call: spared a call of its own.
+        self.monotonic_ms: Callable[[], float] = own.monotonic_ms
         self._told_ms: float | None = None
         self._at_ms = 0.0
         self._doubt_ms = 0.0
@@ -67,9 +88,6 @@ class StoreClock:
         monotonic_ms = self._own.monotonic_ms()
         drift_ms = DRIFT * (monotonic_ms - self._at_ms)
         return math.ceil(self._counted_ms(monotonic_ms) + self._doubt_ms + drift_ms)
-
-    def monotonic_ms(self) -> float:
-        return self._own.monotonic_ms()
 
     async def sleep_ms(self, duration_ms: float) -> None:
         await self._own.sleep_ms(duration_ms)

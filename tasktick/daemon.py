@@ -34,8 +34,9 @@ from tasktick.api.server import ApiServer
 from tasktick.clock import StoreClock, SystemClock
 from tasktick.cluster.joining import ring_of
 from tasktick.dispatch import signing
+from tasktick.dispatch.attempt import Sender
 from tasktick.dispatch.guard import AddressPolicy, classify
-from tasktick.dispatch.webhook import SenderLimits, WebhookSender
+from tasktick.dispatch.senders import AnySender, make_sender
 from tasktick.errors import ConfigError, ServiceCrashed
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
@@ -177,7 +178,7 @@ class Daemon:
         self.host = host
         host.attach(Hooks(self._stop, self._hurry, self.reload_or_stop, self._look, self._metrics.render))
         self._node: Node | None = None
-        self._sender: WebhookSender | None = None
+        self._sender: AnySender | None = None
         self._server: ApiServer | None = None
         self._door: socket.socket | None = None
         self._policy = AddressPolicy()
@@ -283,7 +284,7 @@ class Daemon:
         await keys.reload(DEFAULT_TENANT)
         self._door = door = self.host.door(config)
         self._policy = address_policy(config, door)
-        self._sender = sender = self._make_sender()
+        self._sender = sender = make_sender(config.dispatch, self._policy, self.clock.monotonic_ms, services.spawn)
         await sender.start()
         services.on_stop("sender", sender.close)
         self._node = node = self._make_node(database, sender, keeper, keys, url_of(door))
@@ -368,14 +369,7 @@ class Daemon:
     async def _forget_address(self) -> None:
         self.host.serves_no_more(self._data)
 
-    def _make_sender(self) -> WebhookSender:
-        dispatch = self._config.dispatch
-        limits = SenderLimits(connections_max=dispatch.in_flight_max, connect_timeout_ms=dispatch.connect_timeout_ms)
-        return WebhookSender(self._policy, self.clock.monotonic_ms, limits)
-
-    def _make_node(
-        self, database: OpenStore, sender: WebhookSender, keeper: vault.Vault, keys: SigningKeys, url: str
-    ) -> Node:
+    def _make_node(self, database: OpenStore, sender: Sender, keeper: vault.Vault, keys: SigningKeys, url: str) -> Node:
         name = self._config.node or socket.gethostname()
         world = World(
             clock=self.clock,

@@ -6,7 +6,8 @@ fixed factor, so a percentile read from them is right within that factor.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import prometheus_client
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -15,6 +16,8 @@ _FACTOR = 1.15
 _BOUNDS_MS = tuple(0.25 * _FACTOR**power for power in range(130))
 _SHOWN_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
 RECENT_SECONDS = 300
+# Attempts whose figures are put together at once.
+FOLDED_AT_ONCE = 1_000
 
 
 class Distribution:
@@ -28,10 +31,16 @@ class Distribution:
 
     def add(self, value_ms: float) -> None:
         """Count one."""
-        self.counts[bisect_left(_BOUNDS_MS, value_ms)] += 1
-        self.total += 1
-        self.sum_ms += value_ms
-        self.max_ms = max(self.max_ms, value_ms)
+        self.add_all((value_ms,))
+
+    def add_all(self, values_ms: Sequence[float]) -> None:
+        """Count some."""
+        counts = self.counts
+        for at, count in Counter(map(partial(bisect_left, _BOUNDS_MS), values_ms)).items():
+            counts[at] += count
+        self.total += len(values_ms)
+        self.sum_ms += sum(values_ms)
+        self.max_ms = max(self.max_ms, *values_ms)
 
     def percentile(self, part: float) -> float | None:
         """The value that this part of all does not exceed, within a bucket; None if there is none."""
@@ -83,15 +92,59 @@ class Metrics:
         self.events: Counter[str] = Counter()
         self.attempts: Counter[str] = Counter()
         self.created = Rate()
-        self.fired = Rate()
-        self.lateness = Distribution()
-        self.pickup = Distribution()
-        self.queue = Distribution()
-        self.request = Distribution()
+        self._fired = Rate()
+        self._stages = (Distribution(), Distribution(), Distribution(), Distribution())
+        # Attempts that have ended and are not among these yet: when each began, and how long its stages took.
+        self._fresh: list[tuple[int, int, int, int, float]] = []
         self.gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self._registry = prometheus_client.CollectorRegistry()
         self._registry.register(self)
         prometheus_client.ProcessCollector(registry=self._registry)
+
+    def attempted(self, began_at: int, lateness_ms: int, pickup_ms: int, queue_ms: int, request_ms: float) -> None:
+        """An attempt has ended that began then: how late that was, and how long each stage took."""
+        self._fresh.append((began_at, lateness_ms, pickup_ms, queue_ms, request_ms))
+        if len(self._fresh) >= FOLDED_AT_ONCE:
+            self._fold()
+
+    def _fold(self) -> None:
+        if self._fresh:
+            began_at, *stages = zip(*self._fresh, strict=True)
+            self._fresh.clear()
+            for second, count in Counter(at // 1_000 for at in began_at).items():
+                self._fired.add(second * 1_000, count)
+            for distribution, values_ms in zip(self._stages, stages, strict=True):
+                distribution.add_all(values_ms)
+
+    @property
+    def fired(self) -> Rate:
+        """Attempts that were made, by when they began."""
+        self._fold()
+        return self._fired
+
+    @property
+    def lateness(self) -> Distribution:
+        """From the time an attempt was due to its start."""
+        self._fold()
+        return self._stages[0]
+
+    @property
+    def pickup(self) -> Distribution:
+        """From the time an attempt was due to its claim."""
+        self._fold()
+        return self._stages[1]
+
+    @property
+    def queue(self) -> Distribution:
+        """From the claim to the start."""
+        self._fold()
+        return self._stages[2]
+
+    @property
+    def request(self) -> Distribution:
+        """From the start to the answer."""
+        self._fold()
+        return self._stages[3]
 
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Show what this returns whenever it is asked for."""

@@ -45,7 +45,7 @@ from tasktick.scheduler.ticker import Ticker
 from tasktick.service import Services
 from tasktick.settings import Config
 from tasktick.store import leases
-from tasktick.store.claims import end_batch
+from tasktick.store.endings import EndWriter, end_batch
 from tasktick.store.leases import Start
 from tasktick.store.protocol import Database, Writer
 from tasktick.store.singletons import RETENTION, AloneWriter
@@ -111,7 +111,7 @@ class Node:
             timers_max=scheduler.timers_max,
         )
         # Dead letters get their ids in the store's thread: a maker of their own, which nobody else draws from.
-        self._end_batch = end_batch(IdMaker(Random(world.random.getrandbits(64))))
+        self._letter_ids = IdMaker(Random(world.random.getrandbits(64)))
         # So do fires that are made where a request is written.
         self._deciding_ids = IdMaker(Random(world.random.getrandbits(64)))
         self.seat = self._take_seat() if world.database.shared else None
@@ -152,7 +152,9 @@ class Node:
             in_hand=self.hands.holds,
             owned=lambda: self.ownership.partitions,
         )
-        self.completion = Completion(clock, database, self._end_batch, self.hands, metrics, retry_due=self.intake.due)
+        self.completion = Completion(
+            clock, EndWriter(database, self._letter_ids), self.hands, metrics, retry_due=self.intake.due
+        )
         self.deadlines = Deadlines(clock, world.sender)
         tools = Tools(
             clock=clock,
@@ -163,6 +165,7 @@ class Node:
             signing=world.signing,
             random=world.random,
             spawn=world.services.spawn,
+            crash=world.services.crash,
             early_ms=config.scheduler.early_ms,
             room_came_up=lambda: self.loader.room_came_up(),
         )
@@ -199,7 +202,7 @@ class Node:
 
     def _rescue(self) -> Rescue:
         return Rescue(
-            self._end_batch,
+            end_batch(self._letter_ids),
             self.name,
             self.world.random,
             self.hands.ids,

@@ -89,6 +89,7 @@ class SchedulerConfig(Section, frozen=True):
 class DispatchConfig(Section, frozen=True):
     """[dispatch]: how calls go out."""
 
+    sender: Literal["wire", "session"] = "wire"
     in_flight_max: int = 10_000
     in_flight_per_host_max: int = 256
     claim_batch_max: int = 500

@@ -1,23 +1,30 @@
 """What holds for every test: the event loop, Hypothesis, and the 0.25 s that an unmarked test may take.
 
 An async test runs on uvloop, as the daemon does; `TASKTICK_TEST_LOOPS=asyncio,uvloop` runs it on
-both, except where it is slow by its mark. `TASKTICK_SPEED=1` turns a test that is too slow for an
-unmarked one into a failure; without it nothing is said, since a busy machine makes any test slow.
+both, except where it is slow by its mark, or of a suite that asks little of a loop and much of a
+store. `TASKTICK_SPEED=1` turns a test that is too slow for an unmarked one into a failure; without
+it nothing is said, since a busy machine makes any test slow. Temporary folders lie in memory, if
+there is room for them and TMPDIR does not say otherwise.
 """
 
 import asyncio
 import os
+import signal
+import tempfile
 from collections.abc import Callable, Generator, Mapping
 
 import hypothesis
 import pytest
 import uvloop
 
-from tests import postgres
+from tasktick.timetable import zones
+from tests import postgres, scratch
 
 UNMARKED_LIMIT_S = 0.25
 # Marks under which one loop is enough, and 0.25 s is not asked for.
 LONG_MARKS = ("slow", "chaos", "hostile", "process", "postgres")
+# These are many, and what they are about is in rows. The API's suite runs on the other loop on PostgreSQL.
+ONE_LOOP = ("tests/api", "tests/store")
 LOOPS: Mapping[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
@@ -29,6 +36,18 @@ hypothesis.settings.register_profile("tasktick", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("tasktick")
 
 
+# From then on zoneinfo reads the package's data. What a test reckons for itself must, whichever test comes first.
+zones.names()
+
+# A shell that starts us in the background lets us ignore Ctrl-C, and whom we start would ignore it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Before anybody has asked where: pytest's folders for tests lie there too.
+if "TMPDIR" not in os.environ:
+    tempfile.tempdir = str(scratch.quick())
+
+
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -38,7 +57,7 @@ def pytest_asyncio_loop_factories(
     unknown = sorted(set(names) - set(LOOPS))
     if unknown:
         raise pytest.UsageError(f"TASKTICK_TEST_LOOPS names {unknown}; there are {sorted(LOOPS)}")
-    if any(item.get_closest_marker(mark) for mark in LONG_MARKS):
+    if any(item.get_closest_marker(mark) for mark in LONG_MARKS) or item.nodeid.startswith(ONE_LOOP):
         names = names[-1:]
     return {name: LOOPS[name] for name in names}
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.ports import free_port
 from tests.postgres import Cluster, runner
 
 START_DEADLINE_S = 10
@@ -46,9 +47,7 @@ def pooled(cluster: Cluster) -> Iterator[int]:
     assert found is not None
     folder = Path(tempfile.mkdtemp(prefix="tasktick-pooler-", dir="/tmp"))
     user = runner()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    port = free_port()
     settings = folder / "pgbouncer.ini"
     host = cluster.url("").rpartition("host=")[2]
     settings.write_text(SETTINGS.format(host=host, port=port, connections=SERVER_CONNECTIONS, folder=folder))

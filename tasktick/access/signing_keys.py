@@ -3,7 +3,7 @@
 A tenant gets its first secret when something of it is sent for the first time.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tasktick.access import signing_secrets
 from tasktick.access.vault import Vault
@@ -40,40 +40,52 @@ class SigningKeys:
         self._read_ms: dict[str, float] = {}
 
     async def load(self, tenants: Iterable[str]) -> None:
-        """Make sure that `of` knows what these tenants sign with now."""
+        """Make sure that `of` knows what these tenants sign with now: one reading for all of them."""
+        unknown: list[str] = []
+        old: list[str] = []
         for tenant in tenants:
             if tenant not in self._by_tenant or tenant in self._changed or self._is_over(tenant):
-                await self.reload(tenant)
+                unknown.append(tenant)
             elif self._database.shared and self._clock.monotonic_ms() - self._read_ms[tenant] > FRESH_MS:
-                await self._read(tenant)
-                if not self._by_tenant[tenant]:  # another node has retired the last one
-                    await self.reload(tenant)
+                old.append(tenant)
+        if unknown:
+            await self.reload(*unknown)
+        if old:
+            await self._read(old)
+            # Another node has retired the last one of these.
+            bare = [tenant for tenant in old if not self._by_tenant[tenant]]
+            if bare:
+                await self.reload(*bare)
 
     def _is_over(self, tenant: str) -> bool:
         until = self._until.get(tenant)
         return until is not None and until <= self._clock.now_ms()
 
-    async def reload(self, tenant: str) -> None:
-        """Read a tenant's secrets again; make the first one if there is none."""
-        self._changed.discard(tenant)  # first: what changes while it is read is read once more
-        now_ms = self._clock.now_ms()
+    async def reload(self, *tenants: str) -> None:
+        """Read these tenants' secrets again; make the first one of who has none."""
+        self._changed.difference_update(tenants)  # first: what changes while it is read is read once more
         try:
-            await signing_secrets.ensure(self._database, tenant, self._vault, self._ids, now_ms, self._make)
-            await self._read(tenant)
+            await self._read(tenants)
+            bare = [tenant for tenant in tenants if not self._by_tenant[tenant]]
+            if bare:
+                now_ms = self._clock.now_ms()
+                await signing_secrets.ensure(self._database, bare, self._vault, self._ids, now_ms, self._make)
+                await self._read(bare)
         except BaseException:
-            self._changed.add(tenant)
+            self._changed.update(tenants)
             raise
 
-    async def _read(self, tenant: str) -> None:
+    async def _read(self, tenants: Collection[str]) -> None:
         asked_ms = self._clock.monotonic_ms()
-        found = await signing_secrets.active(self._database, tenant, self._vault, self._clock.now_ms())
-        self._read_ms[tenant] = asked_ms
-        self._by_tenant[tenant] = [self._parse(one.text) for one in found]
-        ends = [one.retired_at for one in found if one.retired_at is not None]
-        if ends:
-            self._until[tenant] = min(ends)
-        else:
-            self._until.pop(tenant, None)
+        found = await signing_secrets.active(self._database, tenants, self._vault, self._clock.now_ms())
+        for tenant, secrets in found.items():
+            self._read_ms[tenant] = asked_ms
+            self._by_tenant[tenant] = [self._parse(one.text) for one in secrets]
+            ends = [one.retired_at for one in secrets if one.retired_at is not None]
+            if ends:
+                self._until[tenant] = min(ends)
+            else:
+                self._until.pop(tenant, None)
 
     def of(self, tenant: str) -> Sequence[bytes]:
         """The secrets of a tenant that was loaded, newest first."""

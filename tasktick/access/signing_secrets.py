@@ -1,6 +1,6 @@
 """Signing secrets in the store: sealed there, opened to sign and to be shown to who may see them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -30,16 +30,24 @@ class SigningSecret(msgspec.Struct, frozen=True):
 
 async def read(tx: Transaction, tenant: str, vault: Vault) -> list[SigningSecret]:
     """A tenant's secrets, newest first, retired ones too."""
-    return [
-        SigningSecret(row.id, vault.open(row.sealed, signing_context(tenant, row.id)), row.created_at, row.retired_at)
-        for row in await stored.read(tx, tenant, stored.SIGNING)
-    ]
+    return [_opened(row, vault) for row in await stored.read(tx, tenant, stored.SIGNING)]
 
 
-async def active(database: Database, tenant: str, vault: Vault, now_ms: int) -> list[SigningSecret]:
-    """The secrets that sign a tenant's requests now, newest first."""
-    found = await database.read(lambda tx: read(tx, tenant, vault))
-    return [secret for secret in found if secret.signs_at(now_ms)]
+async def active(
+    database: Database, tenants: Collection[str], vault: Vault, now_ms: int
+) -> dict[str, list[SigningSecret]]:
+    """The secrets that sign these tenants' requests now, newest first."""
+    found: dict[str, list[SigningSecret]] = {tenant: [] for tenant in tenants}
+    for row in await database.read(lambda tx: stored.read_of(tx, tenants, stored.SIGNING)):
+        secret = _opened(row, vault)
+        if secret.signs_at(now_ms):
+            found[row.tenant].append(secret)
+    return found
+
+
+def _opened(row: SecretRow, vault: Vault) -> SigningSecret:
+    text = vault.open(row.sealed, signing_context(row.tenant, row.id))
+    return SigningSecret(row.id, text, row.created_at, row.retired_at)
 
 
 async def add(tx: Transaction, tenant: str, vault: Vault, secret: SigningSecret) -> None:
@@ -50,15 +58,16 @@ async def add(tx: Transaction, tenant: str, vault: Vault, secret: SigningSecret)
 
 
 async def ensure(
-    database: Database, tenant: str, vault: Vault, ids: IdMaker, now_ms: int, make: Callable[[], str]
-) -> bool:
-    """Make a tenant's first secret if it has none; whether it was made now. Two that race make one."""
+    database: Database, tenants: Collection[str], vault: Vault, ids: IdMaker, now_ms: int, make: Callable[[], str]
+) -> list[str]:
+    """Make the first secret of each of these tenants that has none; for whom. Two that race make one."""
 
-    async def operation(tx: Transaction) -> bool:
-        present = await stored.read(tx, tenant, stored.SIGNING)
-        if any(row.retired_at is None or row.retired_at > now_ms for row in present):
-            return False
-        await add(tx, tenant, vault, SigningSecret(ids.new(now_ms, 0), make(), now_ms))
-        return True
+    async def operation(tx: Transaction) -> list[str]:
+        present = await stored.read_of(tx, tenants, stored.SIGNING)
+        signing = {row.tenant for row in present if row.retired_at is None or row.retired_at > now_ms}
+        wanting = sorted(set(tenants) - signing)
+        for tenant in wanting:
+            await add(tx, tenant, vault, SigningSecret(ids.new(now_ms, 0), make(), now_ms))
+        return wanting
 
     return await database.write(operation)

@@ -14,9 +14,10 @@ from tasktick.api.check_requests import Definition, definition_of, patched, ping
 from tasktick.api.check_schemas import CheckPatch, CheckRequest
 from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
-from tasktick.api.idempotency import once, reply
+from tasktick.api.idempotency import reply
 from tasktick.api.render import Document
 from tasktick.api.routing import MethodRefused
+from tasktick.api.shown_once import shown_once
 from tasktick.api.task_actions import nothing_said
 from tasktick.api.tasks import CREATED, NO_CONTENT, OK, check_version, no_query
 from tasktick.model.checkin import Check
@@ -147,7 +148,7 @@ async def create(call: Call) -> Reply:
         await checkins.create(tx, check)
         return check.id, await _answered(call, tx, check, made=True)
 
-    return reply(await once(call, operation))
+    return await shown_once(call, operation)
 
 
 async def put(call: Call) -> Reply:
@@ -222,7 +223,7 @@ async def _act(call: Call, change: Callable[[Transaction, Check], Awaitable[Chec
         after = await change(tx, before)
         return after.id, await _answered(call, tx, after)
 
-    return reply(await once(call, operation))
+    return await shown_once(call, operation)
 
 
 async def hold(call: Call) -> Reply:

@@ -37,6 +37,8 @@ STEPS_MAX = 400_000
 SPREAD_EXACT_MAX = 100_000
 # Of one schedule that calendars, skips or `max_fires` hold up, so many are looked at one by one.
 EACH_MAX = 50_000
+# To look at so many ranges of calendars takes as long as a step.
+RANGES_PER_STEP = 8
 # A lane holds a number for each minute.
 CELLS_MAX = 500_000
 # One minute in so many is worth to add all of them at once.
@@ -192,7 +194,7 @@ class _Schedules:
             )
             self._contents |= contents
             for one in page:
-                await self._pace.step()
+                await self._pace.look()
                 self._take_in(one, weight)
             read += len(page)
             if len(page) < PAGE_ROWS:
@@ -253,6 +255,7 @@ class _Schedules:
                 schedules = lanes.total()
                 if (schedules > 1) is not shared:
                     continue
+                await self._pace.look()
                 if self._pace.steps - began <= STEPS_MAX:
                     await self._add_kind(lanes, await self._counts(aim), weight)
                 elif not self._add_evenly(aim, lanes, weight):
@@ -299,28 +302,37 @@ class _Schedules:
         """How many fires of one kind fall due in which minute."""
         shade = self._shade(aim)
         is_plain = shade is CLEAR and aim.left is None and not aim.id
-        if not is_plain and about(aim.rule, aim.after, aim.until) <= EACH_MAX and (aim.id or not aim.jitter_ms):
-            return await self._one_by_one(aim, shade)
+        cost = 1 + shade.weight // RANGES_PER_STEP
+        fires = 0 if is_plain else about(aim.rule, aim.after, aim.until)
+        if not is_plain and fires * cost <= EACH_MAX and (aim.id or not aim.jitter_ms):
+            return await self._one_by_one(aim, shade, cost)
         self._is_estimated |= shade is not CLEAR or aim.jitter_ms > 0
         counts = await self._by_minute(aim, shade)
         return self._smeared(aim, counts) if aim.jitter_ms else counts
 
     async def _by_minute(self, aim: Aim, shade: Shade) -> dict[int, float]:
-        """What is held is so for whole minutes, if it fires so often."""
+        """What is held is so for whole minutes, if it fires so often; for several, if there are many ranges."""
         counts: dict[int, float] = {}
         left = float("inf") if aim.left is None else aim.left
+        cost = 1 + shade.weight // RANGES_PER_STEP
+        block = 1 + self._load.span.minutes * cost // max(1, EACH_MAX)
+        looked, is_held = -1, False
         for minute, fires in by_minute(aim.rule, aim.after, aim.until, self._load.span.from_at):
             await self._pace.step()
             count = min(fires, left)
-            if count and shade.reason(self._load.span.from_at + minute * MINUTE_MS) is None:
+            if count and shade is not CLEAR and minute // block != looked:
+                await self._pace.step(cost)
+                looked = minute // block
+                is_held = shade.reason(self._load.span.from_at + minute * MINUTE_MS) is not None
+            if count and not is_held:
                 counts[minute] = counts.get(minute, 0.0) + count
                 left -= count
         return counts
 
-    async def _one_by_one(self, aim: Aim, shade: Shade) -> dict[int, float]:
+    async def _one_by_one(self, aim: Aim, shade: Shade, cost: int) -> dict[int, float]:
         span, counts = self._load.span, dict[int, float]()
         for at in each(aim.rule, aim.after, aim.until, shade, aim.left):
-            await self._pace.step()
+            await self._pace.step(cost)
             if at is None:
                 continue
             due_at = spread(aim.rule, aim.id, at, aim.jitter_ms) if aim.id else at

@@ -30,6 +30,11 @@ class Pace:
         if self._steps >= STEPS_PER_SLICE_MAX or self._clock.monotonic_ms() - self._began_ms >= SLICE_MS:
             await self.rest()
 
+    async def look(self) -> None:
+        """Rest, if it is time, whatever has been counted: what comes next is no small step."""
+        if self._clock.monotonic_ms() - self._began_ms >= SLICE_MS:
+            await self.rest()
+
     async def rest(self) -> None:
         """Let others have the loop."""
         self._steps = 0

@@ -33,8 +33,9 @@ async def ping(call: Call) -> Reply:
     said = _said(call)
     hashed, address = ping_hash(call.parameters["id"]), call.remote
     now = call.ports.clock.monotonic_ms()
-    call.knocks.hear(hashed, address, now)
-    if not await call.ports.database.near.read(lambda tx: checkins.is_known(tx, hashed)):
+    with call.knocks.heard(hashed, address, now):
+        is_known = await call.ports.database.near.read(lambda tx: checkins.is_known(tx, hashed))
+    if not is_known:
         call.knocks.wrong(hashed, address, now)
         raise _nobody() if said is not None else Refused("not_found", NO_SUCH_WORD)
     call.knocks.right(hashed, now)

@@ -5,6 +5,8 @@ a request which was cut off goes on where it stopped when it is repeated, and no
 With an Idempotency-Key the counts go on too; without one they are of what this request did.
 """
 
+from functools import partial
+
 import msgspec
 
 from tasktick.api.call import Call, Reply, answer, encode
@@ -13,7 +15,7 @@ from tasktick.api.faults import Faults
 from tasktick.api.idempotency import begin, key_of, reply
 from tasktick.api.render import Document
 from tasktick.api.schedule_schemas import BackfillRequest
-from tasktick.api.schedule_writes import Work, opened
+from tasktick.api.schedule_writes import Work, after_long_pauses, opened
 from tasktick.api.tasks import OK, check_version
 from tasktick.api.times import Instant, instant_ms, written
 from tasktick.errors import Refused
@@ -58,6 +60,11 @@ class Progress(msgspec.Struct, frozen=True):
     ended: bool = False
     full: bool = False
     """The tenant's quota has no room for more."""
+
+    @property
+    def looked_at(self) -> int:
+        """About how many times is decided."""
+        return sum(self.counts.values())
 
     @property
     def fires(self) -> int:
@@ -108,7 +115,7 @@ async def fill(call: Call) -> Reply:
                     f"This server is stopping; {progress.fires} are on their way. Send the request again for the rest."
                 )
                 raise Refused("draining", detail)
-            progress = await _filled(call, asked, progress, key)
+            progress = await after_long_pauses(call, partial(_filled, call, asked, progress, key))
             if progress.full:
                 raise _no_room(progress)
     return reply(_stored(progress, asked))
@@ -176,7 +183,9 @@ def _progress_of(before: StoredAnswer | None, asked: Asked) -> Progress:
 
 
 def _is_done(progress: Progress, asked: Asked) -> bool:
-    return progress.ended or (asked.limit is not None and progress.fires >= asked.limit)
+    """Whether there is no more, or enough: of times that do not run, no more are looked at than could."""
+    limit = TIMES_MAX if asked.limit is None else asked.limit
+    return progress.ended or progress.fires >= limit or progress.looked_at >= TIMES_MAX
 
 
 def _stored(progress: Progress, asked: Asked) -> StoredAnswer:

@@ -5,6 +5,7 @@ for is done: so no time is decided twice, and none is lost between an edit and t
 """
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -39,7 +40,7 @@ from tasktick.scheduler import plan as plans
 from tasktick.scheduler.book import heeding
 from tasktick.store import calendars, names, schedules
 from tasktick.store.names import StoredAnswer
-from tasktick.store.protocol import Transaction
+from tasktick.store.protocol import Lane, Transaction
 from tasktick.store.schedules import Seen
 
 SCHEDULE = Decoder(ScheduleRequest)
@@ -47,6 +48,7 @@ PATCH = Decoder(SchedulePatch)
 PAUSE = Decoder(PauseRequest)
 # A schedule that is further behind is left to the loop that follows behind them all.
 SETTLES_MAX = 3
+Found = TypeVar("Found")
 
 
 class Work:
@@ -219,12 +221,37 @@ async def answered(call: Call, operation: Callable[[Transaction], Awaitable[Work
         done[:] = work.plans
         return work.schedule.id, await work.answer()
 
-    if call.method == "POST":
-        given = await once(call, whole)
-    else:
-        given = (await call.ports.database.write(whole))[1]
+    async def given() -> StoredAnswer:
+        return await once(call, whole) if call.method == "POST" else (await call.ports.database.write(whole))[1]
+
+    answer = await after_long_pauses(call, given)
     call.ports.planned(done)
-    return reply(given)
+    return reply(answer)
+
+
+async def after_long_pauses(call: Call, done: Callable[[], Awaitable[Found]]) -> Found:
+    """What is done to a schedule; what a long pause of it has skipped is written down in parts before.
+
+    Each is a transaction of its own, so that nobody waits for all of them; what is written stays so.
+    """
+    while True:
+        try:
+            return await done()
+        except plans.LongPause:
+            if call.ports.draining():
+                raise
+            await _write_part(call)
+
+
+async def _write_part(call: Call) -> None:
+    """The first of what is not written down yet, unless somebody else has just changed the schedule."""
+    seen = await call.ports.database.read(lambda tx: schedules.find(tx, call.tenant, call.parameters["id"]))
+    moment = heeding(call.ports.deciding(seen.schedule.id), seen.calendars, seen.line)
+    plan = plans.part_of_pause(seen.schedule, seen.tasks, moment, moment.by.now) if seen.schedule.paused else None
+    if plan is None:
+        return
+    if (await call.ports.database.write(lambda tx: schedules.carry_out(tx, [plan]), Lane.UPKEEP))[0]:
+        call.ports.planned([plan])
 
 
 async def create(call: Call) -> Reply:

@@ -1,6 +1,7 @@
 """Schedules as they are read: one, a page of them, what is to come of one. `schedule_writes` changes them."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -203,7 +204,8 @@ async def upcoming(call: Call) -> Reply:
     if after is not None and after > begin + AHEAD_MAX_MS:
         raise Refused("validation_failed", TOO_FAR, errors=[("?from", TOO_FAR)])
     if after is not None and after > begin:
-        left -= _run_between(schedule, begin, after, shade) if schedule.max_fires is not None else 0
+        if schedule.max_fires is not None:
+            left -= await call.kept.aside(partial(_run_between, schedule, begin, after, shade))
         begin = after
     halted = schedule.paused and schedule.paused_until is None
     wanted = 0 if halted else count

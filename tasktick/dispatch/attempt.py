@@ -19,8 +19,19 @@ from tasktick.model.task import Claimed, Payload
 Unseal = Callable[[str, Mapping[str, str]], dict[str, str]]
 
 
-class Sender(Protocol):
-    """What sends: one request out, one outcome back."""
+# Told what came of a request.
+Done = Callable[[Outcome], None]
+
+
+class Call(Protocol):
+    """One request under way."""
+
+    def cut(self) -> None:
+        """End it at once: the connection is aborted with nothing left to be delivered, and nobody is told."""
+
+
+class AwaitedSender(Protocol):
+    """What sends for whoever waits for it: one request out, one outcome back. Cancelling a send cuts it."""
 
     @property
     def in_flight(self) -> int: ...
@@ -28,6 +39,13 @@ class Sender(Protocol):
     async def send(self, request: Request) -> Outcome: ...
 
     def sweep(self, monotonic_ms: float) -> int: ...
+
+
+class Sender(AwaitedSender, Protocol):
+    """What sends without a task for each request."""
+
+    def begin(self, request: Request, done: Done) -> Call:
+        """Start one request. `done` is called once, by the loop and never before this returns, when it has ended."""
 
 
 class Permit(msgspec.Struct, frozen=True):
@@ -51,9 +69,9 @@ def request_for(
     """The request of this attempt; its deadlines are on the monotonic clock."""
     target = payload.target
     body = body_of(payload)
-    headers = dict(target.headers)
+    own: Mapping[str, str] = target.headers
     if target.sealed_headers:
-        headers |= unseal(claimed.tenant, target.sealed_headers)
+        own = {**own, **unseal(claimed.tenant, target.sealed_headers)}
     delivery = Delivery(
         task_id=wire("tsk", claimed.id),
         attempt=claimed.attempt,
@@ -62,7 +80,7 @@ def request_for(
         fence=claimed.fence,
         body=body,
         body_kind=target.body_kind,
-        headers=tuple(headers.items()),
+        headers=tuple(own.items()) if own else (),
         schedule_id=wire("sch", claimed.schedule_id) if claimed.schedule_id is not None else None,
         traceparent=payload.traceparent,
     )

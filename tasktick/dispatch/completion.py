@@ -16,8 +16,7 @@ from tasktick.model.attempt import End
 from tasktick.model.ids import wire
 from tasktick.model.state import State
 from tasktick.model.task import Due
-from tasktick.store.claims import Ended
-from tasktick.store.protocol import Batch, Writer
+from tasktick.store.endings import Ended, EndWriter
 
 log = logs.get("dispatch")
 
@@ -36,8 +35,7 @@ class Completion:
     def __init__(
         self,
         clock: Clock,
-        writer: Writer,
-        batch: Batch,
+        writer: EndWriter,
         hands: Hands,
         metrics: Metrics,
         *,
@@ -46,7 +44,6 @@ class Completion:
         self.wake = asyncio.Event()
         self._clock = clock
         self._writer = writer
-        self._batch = batch
         self._hands = hands
         self._metrics = metrics
         self._retry_due = retry_due
@@ -71,7 +68,7 @@ class Completion:
         batch, self._waiting = self._waiting[:BATCH_ROWS_MAX], self._waiting[BATCH_ROWS_MAX:]
         self._writing = len(batch)
         try:
-            results = await self._writer.write_batch(self._batch, batch)
+            results = await self._writer.write(batch)
         except StoreUnavailable:
             self._waiting[:0] = batch
             log.warning("completion_waits_for_disk", waiting=len(self._waiting))

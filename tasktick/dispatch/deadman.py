@@ -12,7 +12,7 @@ from typing import Any
 
 from tasktick import __version__, logs
 from tasktick.clock import Clock
-from tasktick.dispatch.attempt import Sender
+from tasktick.dispatch.attempt import AwaitedSender
 from tasktick.dispatch.outcome import Request
 from tasktick.errors import StoreError
 from tasktick.metrics import Metrics
@@ -40,7 +40,7 @@ class Deadman:
         config: DeadmanConfig,
         clock: Clock,
         writer: Writer,
-        sender: Sender,
+        sender: AwaitedSender,
         metrics: Metrics,
         *,
         unhealthy: Callable[[], list[str]],

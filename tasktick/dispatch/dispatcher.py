@@ -1,12 +1,14 @@
 """Takes what is ready, claims it in batches, sends it on time, and hands the outcome on.
 
-Life of an entry here: popped with its slots in hand; claimed (one guarded write for the whole batch); its
-payload read under the version that the claim returned; started at its millisecond, at most so many a turn
-of the loop; its slots given back with the answer; its end given to `completion`.
+Life of an entry here: popped with its slots in hand; claimed (one guarded write for the whole batch), which brings
+the payload under the version that was claimed; started at its millisecond, at most so many a turn of the loop, and at
+once to a host (`runway`); its slots given back with the answer; its end given to `completion`. A call under way is no
+task of the loop: the sender calls back.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import Protocol
 
@@ -19,18 +21,19 @@ from tasktick.dispatch.attempt import Permit, Sender, Unseal, end_of, not_made, 
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.deadlines import Deadlines
 from tasktick.dispatch.flight import Flight, Hands
+from tasktick.dispatch.outcome import Outcome
+from tasktick.dispatch.runway import Runway
 from tasktick.errors import StoreBroken, StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import release
 from tasktick.model.ids import wire
 from tasktick.model.state import Event
-from tasktick.model.task import Claimed, Due, Payload
+from tasktick.model.task import Claimed, Due
 from tasktick.ready.queue import ReadyQueue
 from tasktick.service import Spawner
 from tasktick.settings import DispatchConfig
 from tasktick.store import claims, tasks
-from tasktick.store.protocol import Database, Lane, Transaction
-from tasktick.store.rows import StoredPayload
+from tasktick.store.protocol import Database, Lane
 
 log = logs.get("dispatch")
 
@@ -67,6 +70,8 @@ class Tools(msgspec.Struct, frozen=True):
     random: Random
     spawn: Spawner
     early_ms: int
+    # What becomes of a failure that nobody waits for.
+    crash: Callable[[str, BaseException], None]
     # Told when nothing that is ready may go: a loader that had to stop can go on.
     room_came_up: Callable[[], None]
 
@@ -99,6 +104,7 @@ class Dispatcher:
         self._tools = tools
         self._early_ms = tools.early_ms
         self._claims = 0
+        self._runway = Runway(ready.limits.calls_at_once, self._start)
         self._rest_until_ms = 0.0
         # The latest wall clock seen: what was due by it stays due, though the clock be set back.
         self._latest_now = 0
@@ -108,6 +114,9 @@ class Dispatcher:
 
     async def step(self) -> float:
         """Claim what may go now; how long until somebody should look again."""
+        # A host that was quick and answers no more: what waits for it is put back, and not kept until its calls end.
+        for flight in self._runway.late(self._clock.monotonic_ms() - self._config.start_delay_ms):
+            self._give_back(flight, sent=False)
         if self._stopping or self._claims >= CLAIMS_AT_ONCE:
             return IDLE_MS
         if self._completion.backlogged:
@@ -163,7 +172,7 @@ class Dispatcher:
             log.warning("send_failed", error=str(error))
             self._rest_until_ms = self._clock.monotonic_ms() + STORE_REST_MS
             for flight in flights:
-                if flight.task is None and flight.slot_held:
+                if flight.call is None and flight.slot_held and not flight.in_line:
                     self._give_back(flight, sent=False)
 
     async def _claim(self, entries: list[Due]) -> list[Flight]:
@@ -187,47 +196,34 @@ class Dispatcher:
         by_id = {entry.id: entry for entry in entries}
         ids = sorted(by_id)
 
-        async def operation(tx: Transaction) -> tuple[list[Claimed], list[StoredPayload]]:
-            claimed = await claims.claim(tx, ids, request)
-            keys = dict.fromkeys((one.payload_id, one.payload_version) for one in claimed)
-            return claimed, await tasks.payloads(tx, list(keys))
-
-        claimed, stored = await self._database.write(operation, Lane.FIRE)
-        self._metrics.events["claim_stale"] += len(entries) - len(claimed)
-        payloads = {(one.owner_id, one.version): one.payload for one in stored}
+        taken = await self._database.write(lambda tx: claims.take(tx, ids, request), Lane.FIRE)
+        self._metrics.events["claim_stale"] += len(entries) - len(taken)
         return [
-            Flight(
-                by_id[one.id],
-                one,
-                payloads.get((one.payload_id, one.payload_version)),
-                claimed_monotonic_ms,
-                one.id in was_due,
-            )
-            for one in claimed
+            Flight(by_id[one.claimed.id], one.claimed, one.payload, claimed_monotonic_ms, one.claimed.id in was_due)
+            for one in taken
         ]
 
     async def _send(self, flights: list[Flight]) -> None:
-        """Start each attempt of a claimed batch on time."""
+        """Let each attempt of a claimed batch leave on time."""
         started = 0
         for at, flight in enumerate(flights):
             if flight.payload is None:
                 await self._read_payloads(flights[at:])
-            while (early_ms := self._early_by_ms(flight)) > 0:
+            early_ms = self._early_by_ms(flight)
+            while early_ms > 0:
                 # A clock that stepped back must not hold a claim past its permit: it is given back instead.
                 if early_ms > self._early_ms + self._config.start_delay_ms:
                     break
                 started = 0
                 await self._clock.sleep_ms(early_ms)
+                early_ms = self._early_by_ms(flight)
             if started >= self._config.sends_per_turn_max:
                 started = 0
                 await self._clock.sleep_ms(0)
-            started += 1
-            payload = flight.payload
-            if self._stopping or payload is None or self._early_by_ms(flight) > 0:
+            if self._stopping or flight.payload is None or early_ms > 0:
                 self._give_back(flight, sent=False)
-            else:
-                flight.task = self._tools.spawn(self._attempt(flight, payload), "attempt")
-                flight.payload = None  # the attempt has it; what waits for a slow answer is not to hold it twice
+            elif self._runway.leave(flight):
+                started += 1
 
     def _early_by_ms(self, flight: Flight) -> int:
         """How long until it may start."""
@@ -242,30 +238,36 @@ class Dispatcher:
         for flight in without:
             flight.payload = payloads.get((flight.claimed.payload_id, flight.claimed.payload_version))
 
-    async def _attempt(self, flight: Flight, payload: Payload) -> None:
-        claimed, clock = flight.claimed, self._clock
+    def _start(self, flight: Flight) -> None:
+        """Make the request of an attempt whose turn it is."""
+        claimed, payload, clock = flight.claimed, flight.payload, self._clock
+        assert payload is not None
         permit = Permit(flight.claimed_monotonic_ms, self._config.start_delay_ms)
-        started_at = clock.now_ms()
+        flight.started_at = clock.now_ms()
         try:
             secrets = self._tools.signing.of(claimed.tenant)
             request = request_for(claimed, payload, secrets, self._tools.unseal, clock, permit)
-            flight.sent = True
-            self._tools.deadlines.wake.set()
-            outcome = await self._tools.sender.send(request)
+            flight.call = self._tools.sender.begin(request, partial(self._answered, flight))
         except Exception as error:  # noqa: BLE001 - one task that cannot be sent must not stop all the others
             log.error("request_not_made", task=wire("tsk", claimed.id), error=str(error), kind=type(error).__name__)
             outcome = not_made(error, clock.monotonic_ms())
-        except asyncio.CancelledError:
-            self._give_back(flight, sent=flight.sent)
-            raise
-        end = end_of(
-            claimed,
-            payload,
-            outcome,
-            started_at=started_at,
-            node=self._identity.node,
-            random=self._tools.random,
-        )
+            asyncio.get_running_loop().call_soon(self._answered, flight, outcome)
+        self._tools.deadlines.wake.set()
+
+    def _answered(self, flight: Flight, outcome: Outcome) -> None:
+        """The call of an attempt has ended; one that was cut never comes here."""
+        try:
+            self._conclude(flight, outcome)
+        except Exception as error:  # noqa: BLE001 - it is the loop that calls: nobody else would hear of it
+            self._tools.crash("attempt", error)
+
+    def _conclude(self, flight: Flight, outcome: Outcome) -> None:
+        if not flight.slot_held:  # cut, when its answer was already on its way here
+            return
+        claimed, payload, started_at = flight.claimed, flight.payload, flight.started_at
+        assert payload is not None
+        node, random = self._identity.node, self._tools.random
+        end = end_of(claimed, payload, outcome, started_at=started_at, node=node, random=random)
         self._give_slot_back(flight)
         if end.event is Event.RELEASE:  # it came too late to start: nothing has left, nothing was measured
             self._metrics.events["claim_given_back"] += 1
@@ -273,15 +275,18 @@ class Dispatcher:
             self._ready.limits.observe(claimed.host, outcome.duration_ms, outcome.error_class != "network")
             self._measure(claimed, started_at, outcome.duration_ms)
         self._completion.add(end)
+        self._runway.ended(claimed.host)
         self.wake.set()
 
     def _measure(self, claimed: Claimed, started_at: int, request_ms: float) -> None:
-        metrics = self._metrics
-        metrics.fired.add(started_at)
-        metrics.lateness.add(max(0, started_at - claimed.due_at))
-        metrics.pickup.add(max(0, claimed.picked_at - claimed.due_at))
-        metrics.queue.add(max(0, started_at - max(claimed.picked_at, claimed.due_at)))
-        metrics.request.add(request_ms)
+        due_at, picked_at = claimed.due_at, claimed.picked_at
+        self._metrics.attempted(
+            started_at,
+            max(0, started_at - due_at),
+            max(0, picked_at - due_at),
+            max(0, started_at - max(picked_at, due_at)),
+            request_ms,
+        )
 
     def _give_back(self, flight: Flight, *, sent: bool) -> None:
         """End a claim without an outcome: nothing of it counts."""
@@ -300,6 +305,8 @@ class Dispatcher:
     def claim_no_more(self) -> None:
         """What is claimed and has not been sent is given back."""
         self._stopping = True
+        for flight in self._runway.clear():
+            self._give_back(flight, sent=False)
 
     async def drain(self) -> None:
         """Claim no more; give what is in flight until its deadline, then cut it; all ends are handed on."""
@@ -311,18 +318,13 @@ class Dispatcher:
                 break
             self._idle.clear()
             await wait_for_event(self._idle, self._clock, min(max(left_ms, 1.0), IDLE_MS))
-        cut = [flight for flight in self._hands.flights() if flight.task is not None and flight.slot_held]
-        await self._cut([flight.task for flight in cut if flight.task is not None])
+        cut = [flight for flight in self._hands.flights() if flight.call is not None and flight.slot_held]
         for flight in cut:
-            if flight.slot_held:  # cancelled before it had begun, it could not say so
-                self._give_back(flight, sent=flight.sent)
-
-    async def _cut(self, attempts: list[asyncio.Task[None]]) -> None:
-        for attempt in attempts:
-            attempt.cancel()
-        if attempts:
-            await asyncio.wait(attempts)
-            log.warning("attempts_cut", attempts=len(attempts))
+            assert flight.call is not None
+            flight.call.cut()
+            self._give_back(flight, sent=True)
+        if cut:
+            log.warning("attempts_cut", attempts=len(cut))
 
     def hurry(self) -> None:
         """Give what is in flight no more time: somebody asked twice."""

@@ -21,7 +21,7 @@ from aiohttp import (
     ServerTimeoutError,
 )
 
-from tasktick.dispatch.guard import ForbiddenAddress
+from tasktick.dispatch.guard import AddressPolicy, ForbiddenAddress, TargetRefused, judge_url
 from tasktick.dispatch.outcome import (
     BAD_RESPONSE,
     BAD_TARGET,
@@ -55,6 +55,17 @@ def failure_of(error: Exception) -> Failure:
         if isinstance(error, kind):
             return failure
     return _with(INTERNAL, type(error).__name__)
+
+
+def refused_target(url: str, policy: AddressPolicy, failure: Failure) -> Failure:
+    """The failure, or what the guard says of a URL that cannot be called."""
+    if failure is not BAD_TARGET:
+        return failure
+    try:
+        judge_url(url, policy)
+    except TargetRefused as refused:
+        return FORBIDDEN_ADDRESS if refused.code == "target_forbidden" else BAD_TARGET
+    return failure
 
 
 # In this order: a later kind may be the parent of an earlier one.

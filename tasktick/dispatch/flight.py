@@ -1,10 +1,10 @@
 """What is in this node's hands: tasks being claimed, and attempts from their claim to their durable end."""
 
-import asyncio
 from collections.abc import Iterable
 
 import msgspec
 
+from tasktick.dispatch.attempt import Call
 from tasktick.model.task import Claimed, Due, Payload
 
 
@@ -17,8 +17,11 @@ class Flight(msgspec.Struct):
     claimed_monotonic_ms: float
     # It was due before the clock was set back: it does not wait for its time a second time.
     was_due: bool = False
-    task: asyncio.Task[None] | None = None
-    sent: bool = False
+    started_at: int = 0
+    # It may go, and waits for a call to its host to end.
+    in_line: bool = False
+    # There is one from its start on.
+    call: Call | None = None
     slot_held: bool = True
 
 

@@ -7,8 +7,6 @@ import msgspec
 ErrorClass = Literal["receiver", "network", "policy", "platform"]
 
 NEVER_MS = float("inf")
-# So much of an answer's body is kept.
-BODY_BYTES_MAX = 16_384
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -33,12 +33,18 @@ _SENSITIVE_ENDINGS = ("-key", "-token", "-secret", "-password")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NEITHER_LETTER_NOR_DIGIT = re.compile(r"[^0-9a-z]")
 _UNSENDABLE = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\ud800-\udfff]")
-_CONTENT_TYPES = {"json": "application/json", "text": "text/plain; charset=utf-8"}
-_ALWAYS = (("User-Agent", f"TaskTick/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity"))
+# `Accept-Encoding` asks for bytes as they are, since a compressed answer is never inflated.
+_ANY_BODY = (("User-Agent", f"TaskTick/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity"))
+_ALWAYS: dict[str | None, tuple[tuple[str, str], ...]] = {
+    "json": (*_ANY_BODY, ("Content-Type", "application/json")),
+    "text": (*_ANY_BODY, ("Content-Type", "text/plain; charset=utf-8")),
+    "base64": _ANY_BODY,
+    None: _ANY_BODY,
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a receiver is told about the attempt. Ids are as clients see them (`tsk_…`, `sch_…`)."""
 
     task_id: str
@@ -101,25 +107,15 @@ def build(delivery: Delivery, secrets: Sequence[bytes], timestamp_s: int) -> lis
     ]
     if delivery.schedule_id is not None:
         headers.append(("TaskTick-Schedule", delivery.schedule_id))
-    ours = _replaceable(delivery)
+    # What follows a caller may set in place of ours.
+    ours = [("Idempotency-Key", task_id), *_ALWAYS[delivery.body_kind]]
+    if delivery.traceparent is not None:
+        ours.append(("traceparent", delivery.traceparent))
     if delivery.headers:
         own = {name.lower() for name, _ in delivery.headers}
         ours = [(name, value) for name, value in ours if name.lower() not in own]
-    return headers + ours + list(delivery.headers)
-
-
-def _replaceable(delivery: Delivery) -> list[tuple[str, str]]:
-    """What a caller may set in place of ours.
-
-    `Accept-Encoding` asks for bytes as they are, since a compressed answer is never inflated.
-    """
-    headers = [("Idempotency-Key", delivery.task_id), *_ALWAYS]
-    if delivery.traceparent is not None:
-        headers.append(("traceparent", delivery.traceparent))
-    content_type = _CONTENT_TYPES.get(delivery.body_kind or "")
-    if content_type is not None:
-        headers.append(("Content-Type", content_type))
-    return headers
+        ours += delivery.headers
+    return headers + ours
 
 
 def _name_fault(name: str) -> str | None:

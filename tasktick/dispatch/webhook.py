@@ -13,53 +13,29 @@ from collections.abc import Callable, Sequence
 from http.cookies import BaseCookie
 
 import aiohttp
-import msgspec
 from aiohttp import http_parser
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from tasktick.dispatch.connector import (
-    HEAD_BYTES_MAX,
-    BoundedHandler,
-    GuardedConnector,
-    PermittedRequest,
-    SystemResolver,
-    always,
-)
-from tasktick.dispatch.failure import failure_of
-from tasktick.dispatch.guard import AddressPolicy, TargetRefused, judge_url
+from tasktick.dispatch.answer import kept, outcome
+from tasktick.dispatch.attempt import Call, Done
+from tasktick.dispatch.bounded_handler import BoundedHandler, PermittedRequest, SessionConnector, always
+from tasktick.dispatch.bounds import BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADER_LINES_MAX
+from tasktick.dispatch.connector import SystemResolver
+from tasktick.dispatch.failure import failure_of, refused_target
+from tasktick.dispatch.guard import AddressPolicy
 from tasktick.dispatch.outcome import (
-    BAD_RESPONSE,
-    BAD_TARGET,
-    BODY_BYTES_MAX,
     CONNECT_TIMEOUT,
-    FORBIDDEN_ADDRESS,
     NEVER_MS,
-    REDIRECT,
     TIMEOUT,
     TOO_LATE,
     Failure,
     Outcome,
     Request,
 )
+from tasktick.dispatch.sender import SenderLimits, SpawnedCall, spawn_here
 from tasktick.dispatch.tls import system_context
-
-HEADER_LINES_MAX = 256
-KEPT_HEADERS_MAX = 64
-KEPT_HEADER_CHARS_MAX = 16_384
-
-
-class SenderLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The sender's numbers.
-
-    Idle connections are closed sooner than common servers close theirs (5 s), since a request written
-    as the other side closes is one whose fate nobody knows.
-    """
-
-    connections_max: int = 1_024
-    connect_timeout_ms: int = 5_000
-    keepalive_ms: int = 4_000
-    dns_cache_ms: int = 10_000
+from tasktick.service import Spawner
 
 
 class _Exchange:
@@ -143,14 +119,16 @@ class WebhookSender:
         limits: SenderLimits | None = None,
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
+        spawn: Spawner = spawn_here,
     ) -> None:
         self._policy = policy
         self._monotonic = monotonic
         self._limits = limits or SenderLimits()
         self._resolver = resolver
         self._tls = tls
+        self._spawn = spawn
         self._session: aiohttp.ClientSession | None = None
-        self._connector: GuardedConnector | None = None
+        self._connector: SessionConnector | None = None
         self._exchanges: dict[asyncio.Task[object], _Exchange] = {}
         self._sweep_after_ms = NEVER_MS
 
@@ -166,7 +144,7 @@ class WebhookSender:
         )
         limits = self._limits
         self._resolver = self._resolver or SystemResolver()
-        self._connector = connector = GuardedConnector(
+        self._connector = connector = SessionConnector(
             self._policy,
             self._resolver,
             self._on_connected,
@@ -222,6 +200,15 @@ class WebhookSender:
                 next_ms = min(next_ms, exchange.limit_ms)
         self._sweep_after_ms = next_ms
         return ended
+
+    def begin(self, request: Request, done: Done) -> Call:
+        """Make one request in a task of its own."""
+        return SpawnedCall(self._spawn, self.send, request, done, self._cut_off)
+
+    def _cut_off(self, task: "asyncio.Task[None]") -> None:
+        exchange = self._exchanges.get(task)
+        if exchange is not None:
+            exchange.cut_off()
 
     async def send(self, request: Request) -> Outcome:
         """Make one request. Raises nothing but CancelledError, and that only if we are cancelled."""
@@ -285,51 +272,20 @@ class WebhookSender:
         handler = exchange.handler
         if handler is not None and handler.anomaly is not None:
             return handler.anomaly
-        failure = failure_of(error)
-        if failure is BAD_TARGET:
-            try:
-                judge_url(exchange.request.url, self._policy)
-            except TargetRefused as refused:
-                return FORBIDDEN_ADDRESS if refused.code == "target_forbidden" else BAD_TARGET
-        return failure
+        return refused_target(exchange.request.url, self._policy, failure_of(error))
 
     def _outcome(self, exchange: _Exchange | None, failure: Failure | None, started_ms: float) -> Outcome:
-        answer = exchange.answer if exchange is not None else None
-        status = answer.status if answer is not None else None
-        if answer is not None:  # complete headers are an answer, whatever became of its body
-            failure = _fault_of_status(answer.status)
-        return Outcome(
-            status=status,
-            headers=_kept_headers(answer) if answer is not None else [],
-            body=exchange.body if exchange is not None else b"",
-            truncated=exchange.truncated if exchange is not None else False,
-            error_code=failure.code if failure is not None else None,
-            error_class=failure.error_class if failure is not None else None,
-            detail=failure.detail if failure is not None else "",
-            byte_left=exchange is not None and exchange.handler is not None and not exchange.came_too_late,
-            started_at_monotonic_ms=started_ms,
-            duration_ms=self._monotonic() - started_ms,
+        now_ms = self._monotonic()
+        if exchange is None:
+            return outcome(failure, started_ms, now_ms)
+        answer = exchange.answer
+        return outcome(
+            failure,
+            started_ms,
+            now_ms,
+            status=answer.status if answer is not None else None,
+            headers=kept(answer.headers.items()) if answer is not None else None,
+            body=exchange.body,
+            truncated=exchange.truncated,
+            byte_left=exchange.handler is not None and not exchange.came_too_late,
         )
-
-
-def _fault_of_status(status: int) -> Failure | None:
-    if 200 <= status < 300 or 400 <= status < 600:
-        return None
-    return REDIRECT if 300 <= status < 400 else BAD_RESPONSE
-
-
-def _kept_headers(answer: aiohttp.ClientResponse) -> list[tuple[str, str]]:
-    """The first headers, up to a number and a size, in text that any store takes."""
-    kept: list[tuple[str, str]] = []
-    left = KEPT_HEADER_CHARS_MAX
-    for name, value in answer.headers.items():
-        left -= len(name) + len(value)
-        if left < 0 or len(kept) == KEPT_HEADERS_MAX:
-            break
-        kept.append((name, value if value.isprintable() else _printable(value)))
-    return kept
-
-
-def _printable(text: str) -> str:
-    """The text without control characters and lone surrogates."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

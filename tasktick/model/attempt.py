@@ -35,7 +35,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """What came of a send: an answer, or the failure that stood in its way."""
 
     started_at: int
@@ -52,7 +52,7 @@ class Answer(msgspec.Struct, frozen=True):
         return next((value for key, value in self.headers if key.lower() == name), None)
 
 
-class AttemptRow(msgspec.Struct, frozen=True):
+class AttemptRow(msgspec.Struct, frozen=True, gc=False):
     """One try at a task, appended once, with its outcome."""
 
     task_id: str
@@ -75,7 +75,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
     truncated: bool = False
 
 
-class End(msgspec.Struct, frozen=True):
+class End(msgspec.Struct, frozen=True, gc=False):
     """The end of an attempt: a transition, guarded by the attempt's own fence and claim."""
 
     claimed: Claimed
@@ -104,27 +104,30 @@ class End(msgspec.Struct, frozen=True):
 
 def conclude(claimed: Claimed, payload: Payload, answer: Answer, node: str, random: Random) -> End:
     """What an outcome means for its task."""
-    failure = answer.failure
-    if failure is None and answer.status is not None and not is_success(answer.status, payload.target.success):
-        failure = Failure("receiver", f"http_{answer.status}", f"The receiver answered {answer.status}.")
+    status, failure = answer.status, answer.failure
+    if failure is None and status is not None and not is_success(status, payload.target.success):
+        failure = Failure("receiver", f"http_{status}", f"The receiver answered {status}.")
+    event, reason, due_at = Event.SUCCEED, None, None
+    if failure is not None:
+        reason = _why_not_again(claimed, answer, failure)
+        event = Event.DIE if reason is not None else Event.RETRY_LATER
+    if event is Event.RETRY_LATER:
+        asked_ms = retry_after_ms(answer) if status in ASKING_STATUSES else None
+        due_at = answer.completed_at + asked_delay_ms(payload.retry, claimed.failures_before + 1, asked_ms, random)
     first_started_at = claimed.started_at if claimed.started_at is not None else answer.started_at
-    shared = {
-        "started_at": first_started_at,
-        "sla_met": _sla_met(claimed, first_started_at),
+    return End(
+        claimed,
+        event,
+        answer.completed_at,
+        _row(claimed, node, answer, failure),
+        due_at,
+        reason,
         # An attempt that got an answer shows that the task does not kill who runs it.
-        "interruptions": 0 if answer.status is not None else claimed.interruptions,
-        "uncounted": claimed.uncounted,
-    }
-    row = _row(claimed, node, answer, failure)
-    if failure is None:
-        return End(claimed, Event.SUCCEED, answer.completed_at, row, **shared)  # type: ignore[arg-type] # a mixed dict
-    reason = _why_not_again(claimed, answer, failure)
-    if reason is not None:
-        return End(claimed, Event.DIE, answer.completed_at, row, reason=reason, **shared)  # type: ignore[arg-type] # as above
-    asked_ms = retry_after_ms(answer) if answer.status in ASKING_STATUSES else None
-    wait_ms = asked_delay_ms(payload.retry, claimed.failures_before + 1, asked_ms, random)
-    due_at = answer.completed_at + wait_ms
-    return End(claimed, Event.RETRY_LATER, answer.completed_at, row, due_at=due_at, **shared)  # type: ignore[arg-type] # as above
+        0 if status is not None else claimed.interruptions,
+        claimed.uncounted,
+        first_started_at,
+        first_started_at <= _begins_by(claimed),
+    )
 
 
 def _sla_met(claimed: Claimed, first_started_at: int | None) -> bool | None:
@@ -253,33 +256,31 @@ def release(claimed: Claimed, node: str, now: int, *, sent: bool) -> End:
 
 
 def _row(claimed: Claimed, node: str, answer: Answer, failure: Failure | None) -> AttemptRow:
-    body, encoding = _as_text(answer.body)
+    body, encoding = _as_text(answer.body) if answer.body else (None, None)
     return AttemptRow(
-        task_id=claimed.id,
-        attempt=claimed.attempt,
-        series=claimed.series,
-        fence=claimed.fence,
-        state="succeeded" if failure is None else "failed",
-        picked_at=claimed.picked_at,
-        started_at=answer.started_at,
-        completed_at=answer.completed_at,
-        node=node,
-        epoch=claimed.epoch,
-        status=answer.status,
-        error_class=failure.kind if failure else None,
-        error_code=failure.code if failure else None,
-        error_detail=failure.detail if failure else None,
-        response_headers=dict(answer.headers) or None,
-        response_body=body,
-        response_encoding=encoding,
-        truncated=answer.truncated,
+        claimed.id,
+        claimed.attempt,
+        claimed.series,
+        claimed.fence,
+        "succeeded" if failure is None else "failed",
+        claimed.picked_at,
+        answer.started_at,
+        answer.completed_at,
+        node,
+        claimed.epoch,
+        answer.status,
+        failure.kind if failure else None,
+        failure.code if failure else None,
+        failure.detail if failure else None,
+        dict(answer.headers) or None,
+        body,
+        encoding,
+        answer.truncated,
     )
 
 
-def _as_text(body: bytes) -> tuple[str | None, Literal["text", "base64"] | None]:
+def _as_text(body: bytes) -> tuple[str, Literal["text", "base64"]]:
     """A body as the store and the API hold it: text where it is text, else base64."""
-    if not body:
-        return None, None
     try:
         text = body.decode()
     except UnicodeDecodeError:

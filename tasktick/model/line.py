@@ -21,6 +21,10 @@ class LineFire(msgspec.Struct, frozen=True, array_like=True, gc=False):
     waits: bool
     """Whether it waits for its turn; who does not is in the way of those who do."""
 
+    def order(self) -> tuple[int, str, str]:
+        """Its place among others."""
+        return self.due_at, self.task_id, self.line
+
 
 def backfill_line(schedule_id: str) -> str:
     """The line of what is filled in of a schedule, one after the other.

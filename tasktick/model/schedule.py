@@ -229,6 +229,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Fires that stand in a line from now on."""
     line: tuple[LineFire, ...] | None = None
     """Who must still stand there, if it rests on that."""
+    gives_way_to: str | None = None
+    """The schedule whose fire takes the place of its own, if that is written with it."""
 
     @property
     def rows(self) -> int:

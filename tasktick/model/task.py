@@ -180,6 +180,13 @@ class Claimed(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.attempt - self.series_base - self.uncounted - 1
 
 
+class Taken(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An attempt that may be made, and what it sends; None if that is too large to come with the claim."""
+
+    claimed: Claimed
+    payload: Payload | None
+
+
 def due_of(state: TaskState) -> Due:
     """The part of a state row that the owner's memory keeps."""
     return Due(state.id, state.tenant, state.queue, state.host, state.priority, state.due_at, state.wake_at)

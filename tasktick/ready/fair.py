@@ -81,16 +81,18 @@ class FairShare:
             heappop(heap)
         return None
 
-    def charge(self, tenant: str) -> None:
-        """One task of the tenant that `choose` returned has been taken."""
+    def charge(self, tenant: str, count: int = 1) -> None:
+        """So many tasks of the tenant that `choose` returned have been taken, one after the other."""
         tag, _, chosen = self._heap[0]
         if chosen != tenant:
             raise ValueError(f"it is the turn of {chosen}, not of {tenant}")
+        cost = self._costs.get(tenant, COST)
+        tag += (count - 1) * cost  # that of the last of them
         if tag > self.virtual_time:
             self.virtual_time = tag
             if self._rested and self._rested[0][0] <= tag:
                 self._forget_passed()
-        tag += self._costs.get(tenant, COST)
+        tag += cost
         self._tags[tenant] = tag
         self._ticket += 1
         self._active[tenant] = self._ticket

@@ -54,6 +54,11 @@ class Lane:
             heappop(items)
         return None
 
+    @property
+    def room(self) -> int:
+        """How many of its entries its gates let through."""
+        return min(gate.cap - gate.in_flight for gate in self.gates)
+
     def full_gate(self) -> Gate | None:
         """The first of its gates that is full, the widest first."""
         tenant, queue, host = self.gates

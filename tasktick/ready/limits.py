@@ -1,16 +1,20 @@
 """How many attempts may be in flight: in all, by tenant, by queue and by host.
 
 Each of these is a gate: a count and a cap. The caps of tenants and queues are settings. The cap of a host
-is found by watching it:
+is found by watching it, and has two parts. So many may be called at once:
 
-- it starts at `host_min` (64), which is enough for a receiver that answers at once: with more, the
-  event loop lags and nothing is gained;
+- `host_min` to begin with;
 - while the receiver is slow (SLOW_MS on average) and the cap is what holds tasks back, each answer
   raises it by one, so it doubles with each round of answers, up to `host_max` (256): with a latency of
   five seconds, 64 in flight are 13 a second and 256 are 51;
 - when answers are quick again (QUICK_MS), each answer lowers it by one, down to `host_min`;
 - a network failure takes a quarter of it away, down to `host_min`, once per round: a round is as many
   outcomes as the cap allows in flight, so that one broken connection pool is one cut.
+
+And so many more may be claimed ahead of their calls, `ahead`: none, until the receiver is known to be quick. Then each
+answer that finds the cap holding tasks back raises it by one, up to AHEAD_MAX: claims are then few and large, for the
+price of some milliseconds in which a claimed task waits for its call, of which there are CALLS_QUICK at once: with more
+the event loop lags and nothing is gained. A receiver that is quick no more has nothing claimed ahead for it.
 
 What a breaker or an operator says about a host is a fixed cap, 0 to hold it, and stands above that.
 """
@@ -25,6 +29,8 @@ SLOW_MS = 50.0
 QUICK_MS = 25.0
 LATENCY_SHARE = 1 / 8
 UNLIMITED = 1 << 60
+CALLS_QUICK = 64
+AHEAD_MAX = 384
 
 Key = TypeVar("Key")
 
@@ -56,11 +62,12 @@ class Gate:
 class HostGate(Gate):
     """A gate whose cap follows what is seen of the host."""
 
-    __slots__ = ("failures_ignored", "latency_ms", "learned")
+    __slots__ = ("ahead", "failures_ignored", "latency_ms", "learned")
 
     def __init__(self, learned: int) -> None:
         super().__init__(Reason.HOST, learned)
         self.learned = learned
+        self.ahead = 0
         self.latency_ms: float | None = None
         self.failures_ignored = 0  # outcomes until a failure counts again
 
@@ -69,6 +76,7 @@ class HostGate(Gate):
         if self.failures_ignored:
             self.failures_ignored -= 1
         if not ok:
+            self.ahead //= 2
             if not self.failures_ignored:
                 self.learned = max(host_min, self.learned - self.learned // 4)
                 self.failures_ignored = self.learned
@@ -76,11 +84,21 @@ class HostGate(Gate):
         average = latency_ms if self.latency_ms is None else self.latency_ms
         self.latency_ms = average = average + (latency_ms - average) * LATENCY_SHARE
         # An outcome is observed just before or just after its slot is released.
-        pressed = self.waiting > 0 or self.in_flight >= self.learned - 1
+        pressed = self.waiting > 0 or self.in_flight >= self.learned + self.ahead - 1
+        if average > QUICK_MS:
+            self.ahead = 0
+        elif pressed:
+            self.ahead = min(AHEAD_MAX, self.ahead + 1)
         if average >= SLOW_MS and pressed and not self.failures_ignored:
             self.learned = min(host_max, self.learned + 1)
         elif average <= QUICK_MS:
             self.learned = max(host_min, self.learned - 1)
+
+    @property
+    def calls_at_once(self) -> int:
+        """How many calls may be under way at once, of what may be claimed."""
+        is_quick = self.latency_ms is not None and self.latency_ms <= QUICK_MS
+        return min(self.learned, self.cap, CALLS_QUICK if is_quick else self.learned)
 
 
 Gates = tuple[Gate, Gate, Gate]
@@ -157,14 +175,16 @@ class Limits:
     def release(self, entry: Entry) -> None:
         """An attempt of the entry has ended, however it did."""
         gates = self._gates(entry)
-        if any(gate.in_flight <= 0 for gate in gates):
+        tenant, queue, host = gates
+        if tenant.in_flight <= 0 or queue.in_flight <= 0 or host.in_flight <= 0:
             raise ValueError(f"a slot was released that was not taken, by {entry.id}")
         self.in_flight -= 1
         for gate in gates:
             gate.in_flight -= 1
             if gate.waiting:
                 self.signal(gate)
-        self._forget_unused(entry, gates)
+        if not (tenant.in_flight and queue.in_flight and host.in_flight):
+            self._forget_unused(entry, gates)
 
     def observe(self, host: str, latency_ms: float, ok: bool) -> None:
         """What came of a request: `ok` when a complete answer came back, whatever its status."""
@@ -174,7 +194,12 @@ class Limits:
             self._let_idle(host)
         gate.learn(latency_ms, ok, self._host_min, self._host_max)
         if host not in self._host_caps:
-            self._set_cap(gate, gate.learned)
+            self._set_cap(gate, gate.learned + gate.ahead)
+
+    def calls_at_once(self, host: str) -> int:
+        """How many calls to a host may be under way at once; one at least."""
+        gate = self._hosts.get(host)
+        return self._host_min if gate is None else max(gate.calls_at_once, 1)
 
     def host_cap(self, host: str) -> int:
         """How many may be in flight to a host now."""
@@ -196,7 +221,7 @@ class Limits:
         """Fix what a host may have in flight, 0 to hold it; None goes back to what was learned."""
         _assign(self._host_caps, host, cap)
         if (gate := self._hosts.get(host)) is not None:
-            self._set_cap(gate, gate.learned if cap is None else cap)
+            self._set_cap(gate, gate.learned + gate.ahead if cap is None else cap)
 
     def set_host_range(self, host_min: int, host_max: int) -> None:
         """Let the caps of hosts move between these from now on."""
@@ -206,7 +231,7 @@ class Limits:
         for host, gate in self._hosts.items():
             gate.learned = min(max(gate.learned, host_min), host_max)
             if host not in self._host_caps:
-                self._set_cap(gate, gate.learned)
+                self._set_cap(gate, gate.learned + gate.ahead)
 
     # What the ready queue uses: gates found once for a lane, not once for an entry.
 
@@ -224,11 +249,11 @@ class Limits:
             gate.lanes -= 1
         self._forget_unused(entry, gates)
 
-    def pass_through(self, gates: Gates) -> None:
-        """Take a slot at each of these gates, and one of all."""
-        self.in_flight += 1
+    def pass_through(self, gates: Gates, count: int = 1) -> None:
+        """Take so many slots at each of these gates, and as many of all."""
+        self.in_flight += count
         for gate in gates:
-            gate.in_flight += 1
+            gate.in_flight += count
 
     def signal(self, gate: Gate) -> None:
         """Lanes wait before this gate and there may be room."""

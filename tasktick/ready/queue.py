@@ -115,7 +115,10 @@ class ReadyQueue:
             name = fair.choose()
             if name is None:
                 break
-            entry = self._take(self._tenants[name], now_ms)
+            tenant = self._tenants[name]
+            if len(fair) == 1 and tenant.live == 1 and self._take_run(tenant, limit - len(popped), now_ms, popped):
+                continue
+            entry = self._take(tenant, now_ms)
             if entry is not None:
                 popped.append(entry)
             elif popped:
@@ -214,6 +217,37 @@ class ReadyQueue:
             heapreplace(tenant.heap, (lane.items[0][0], lane.ticket, lane))
         self._discount(lane, entry)
         return entry
+
+    def _take_run(self, tenant: Tenant, limit: int, now_ms: int, popped: list[Entry]) -> bool:
+        """Take what is next in the only lane that may go, as `_take` would one by one; whether there was any.
+
+        It leaves the last of the lane, and whatever may not go, to `_take`.
+        """
+        place = tenant.first()
+        assert place is not None
+        lane = place[2]
+        room = min(limit, lane.count - 1, self.limits.room, lane.room)
+        if room < 2 or lane.called_by is not None:
+            return False
+        items, index = lane.items, self._index
+        taken = 0
+        while taken < room and items:
+            item = items[0]
+            entry = item[2]
+            if index.get(entry.id) is not item:
+                heappop(items)
+                continue
+            if entry.wake_at > now_ms:
+                break
+            heappop(items)
+            del index[entry.id]
+            popped.append(entry)
+            taken += 1
+        if taken:
+            self.limits.pass_through(lane.gates, taken)
+            self._fair.charge(lane.tenant, taken)
+            lane.count -= taken
+        return taken > 0
 
     def _put(self, lane: Lane, item: Item) -> None:
         """File an item in its lane, and the lane where its first entry now belongs."""

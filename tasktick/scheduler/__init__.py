@@ -3,8 +3,8 @@
 `loader` reads what is due, window by window; `horizon` holds it (a wheel of ids and times, and the rows of
 the next seconds); `ticker` moves what has become due into the ready queue; `intake` brings what was just
 written, so that nobody waits for the next reading; `materialise` follows behind the fires of schedules, decides
-about each of their times (`plan`, `book`: pure) and keeps the next one ahead; `sweeper` takes up what its sender
-has lost and ends what is too late to start; `retention` removes what is old.
+about each of their times (`plan`, `book`, of those that share a line `turns`: pure) and keeps the next one ahead;
+`sweeper` takes up what its sender has lost and ends what is too late to start; `retention` removes what is old.
 
 Invariants: memory is a hint, the store is the truth. What is lost here is found by the loader within
 its next round, what is doubled is settled by the claim, and nothing here decides whether a task may go.

@@ -24,7 +24,8 @@ from tasktick.scheduler.book import Moment, new_fire
 from tasktick.scheduler.plan import first_fire, with_ahead
 from tasktick.timetable.calendars import ASKED_FOR, Shade
 from tasktick.timetable.fires import Fire, next_fire
-from tasktick.timetable.upcoming import count_fires, last_fire
+from tasktick.timetable.policy import WALKED_MAX
+from tasktick.timetable.upcoming import count_fires, last_fire, walked
 
 Kind = Literal["absent", "missed", "skipped", "kept", "held", "forgotten", "beyond"]
 RUNS: frozenset[Kind] = frozenset({"absent", "missed", "skipped"})
@@ -108,6 +109,8 @@ def _is_of(schedule: Schedule, row: LedgerRow) -> bool:
     """Whether a stretch is one of the rule that the schedule has now: then its times are known one by one."""
     first = next_fire(schedule.rule, row.nominal_at - 1)
     if first is None or first.nominal_at != row.nominal_at:
+        return False
+    if walked(schedule.rule, row.nominal_at, row.last_at) > WALKED_MAX:  # no stretch of it is so long
         return False
     if 1 + count_fires(schedule.rule, row.nominal_at, row.last_at) != row.times:
         return False

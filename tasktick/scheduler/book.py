@@ -47,6 +47,8 @@ class Moment(msgspec.Struct, frozen=True):
     """Those that the schedule names, as they are now."""
     line: tuple[LineFire, ...] = ()
     """Who stands in its line, and its own fires in others."""
+    gives_way: bool = False
+    """Another that is decided with it takes its place."""
 
 
 def heeding(moment: Moment, calendars: Mapping[str, Content], line: tuple[LineFire, ...] = ()) -> Moment:
@@ -121,7 +123,7 @@ class Book:
     def __init__(self, schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -> None:
         self._before = schedule
         self._tasks = tasks
-        self._moment = moment
+        self.moment = moment
         self._born: list[NewFire] = []
         self._changes: list[Change] = []
         self._ledger: list[LedgerRow] = []
@@ -136,14 +138,14 @@ class Book:
 
     def write_down(self, ahead: TaskState | None) -> None:
         """The fire ahead has begun, or was moved by hand: it runs, or ran."""
-        self.schedule, row = decide_started(self.schedule, self._tasks, self._moment.by)
+        self.schedule, row = decide_started(self.schedule, self._tasks, self.moment.by)
         self._ledger.append(row)
         if ahead is not None:
-            self._changes += freed(ahead, self._moment.by.now)
+            self._changes += freed(ahead, self.moment.by.now)
             # Somebody has run it by hand, beside whoever is in its line: the next waits for it too.
-            if self._line is not None and is_busy(ahead, self._moment.by.now):
+            if self._line is not None and is_busy(ahead, self.moment.by.now):
                 self._line.join(ahead, waits=False)
-        self._busy = is_busy(self._tasks.get(self.schedule.last_id or ""), self._moment.by.now)
+        self._busy = is_busy(self._tasks.get(self.schedule.last_id or ""), self.moment.by.now)
 
     def decide(self, late: Late) -> bool:
         """Let it run, or not, as catch-up and overlap have it; false if the schedule is at its end before it."""
@@ -160,7 +162,7 @@ class Book:
 
     def _let_in(self, late: Late) -> None:
         """It runs, if overlap lets it."""
-        place = self._place()
+        place = Place(refused=OVERLAP) if self.moment.gives_way else self._place()
         if place.refused is not None:
             self.enter(late, "skipped", place.refused)
             return
@@ -173,8 +175,19 @@ class Book:
         line.join(self._decided[task_id], waits=place.waits)
 
     def _replace(self, changes: Sequence[Change]) -> None:
-        """Those that go for it; one of its own that had not begun was skipped after all, as the ledger will say."""
-        self._changes += changes
+        """Those that go for it; one of its own that had not begun was skipped after all, as the ledger will say.
+
+        It may have been written down just before: then that is all that is said of it.
+        """
+        gone = {one.after.id: one for one in changes}
+        self._changes = [one for one in self._changes if one.after.id not in gone] + list(changes)
+        unbegun = {name: one.after.reason for name, one in gone.items() if one.ends_unbegun}
+        self._ledger = [
+            msgspec.structs.replace(row, outcome="skipped", reason=unbegun[row.task_id], missed=0)
+            if row.task_id in unbegun
+            else row
+            for row in self._ledger
+        ]
         own = sum(one.after.template_id == self.schedule.id and one.ends_unbegun for one in changes)
         self.schedule = msgspec.structs.replace(
             self.schedule, fired=self.schedule.fired - own, skipped=self.schedule.skipped + own
@@ -201,7 +214,7 @@ class Book:
 
     def enter(self, late: Late, outcome: Outcome, reason: str | None, *, blocked: bool = False) -> None:
         """Write down what becomes of a time, and give it its task; a stretch of times has none."""
-        fire, by = late.fire, self._moment.by
+        fire, by = late.fire, self.moment.by
         task_id = None
         if late.times == 1:
             state = State.BLOCKED if blocked else _BORN[outcome]
@@ -231,7 +244,7 @@ class Book:
             self._stands_last(task_id, blocked=blocked)
 
     def _task_of(self, fire: Fire, state: State, reason: str | None) -> str:
-        waiting, now = self.waiting, self._moment.by.now
+        waiting, now = self.waiting, self.moment.by.now
         if waiting is not None and waiting.run_at == fire.nominal_at:
             self.waiting = None
             match state:
@@ -246,7 +259,7 @@ class Book:
             self._changes.append(change)
             self._decided[waiting.id] = change.after
             return waiting.id
-        born = new_fire(self.schedule, fire.nominal_at, self._due(fire), state, self._moment, reason=reason)
+        born = new_fire(self.schedule, fire.nominal_at, self._due(fire), state, self.moment, reason=reason)
         self._born.append(born)
         self._decided[born.state.id] = born.state
         return born.state.id

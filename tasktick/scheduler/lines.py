@@ -11,7 +11,7 @@ import msgspec
 from tasktick.model.change import Change, supersede
 from tasktick.model.line import LineFire
 from tasktick.model.schedule import Schedule, is_busy
-from tasktick.model.state import State
+from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import TaskState
 
 OVERLAP, BUFFER_FULL = "overlap", "buffer_full"
@@ -81,4 +81,6 @@ class Line:
         ]
         self._busy = [task for task in self._busy if task.state is State.RUNNING]
         self._waiting = 0
+        left = {one.after.id for one in changes if one.after.state in TERMINAL}
+        self.joins = [row for row in self.joins if row.task_id not in left]
         return changes

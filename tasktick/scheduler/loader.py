@@ -1,8 +1,10 @@
 """Reads what is due from the store, window by window. What it reads is the truth; hints only make it sooner.
 
-Three readings. *Near*, each second: from half a minute ago to two seconds ahead, with the rows that the
-ready queue needs. *Far*: ids and times up to the horizon, as far as the wheel does not know the store yet.
-*Full*, each minute and at the start: everything overdue, with no lower bound; this one is the guarantee.
+Three readings. *Near*, each second: what is overdue by up to half a minute, and two seconds ahead, with the rows that
+the ready queue needs. What is ahead is read once: what is written into a time that was read already, and of which no
+hint came, is found when it is overdue. While much is overdue, that is read less often: it is known. *Far*: ids and
+times up to the horizon, as far as the wheel does not know the store yet. *Full*, each minute and at the start:
+everything overdue, with no lower bound; this one is the guarantee.
 """
 
 import asyncio
@@ -21,6 +23,8 @@ from tasktick.store.protocol import Reader
 log = logs.get("scheduler")
 
 PAGE_ROWS = 5_000
+# Of the time, so much may go into reading what is overdue.
+OVERDUE_SHARE = 1 / 20
 # What does not fit is read again when so much of the ready queue is free: each reading passes over the rest of it.
 ROOM_SHARE = 4
 
@@ -54,6 +58,9 @@ class Loader:
         self._owned = owned
         self._full_due_ms = 0.0
         self._near_read_at = clock.now_ms()
+        # Up to when what is ahead has been read; when what is overdue is read again.
+        self._near_until = 0
+        self._overdue_due_ms = 0.0
         # Grows with each partition that comes: what was being read does not cover it.
         self._gains = 0
         self.loaded = asyncio.Event()
@@ -76,8 +83,18 @@ class Loader:
         return self._config.near_every_ms
 
     async def _read_near(self, now: int) -> None:
-        after, after_id = now - self._config.look_back_ms, ""
         until = now + self._config.near_ms
+        known = self._near_until if now < self._near_until <= until else now
+        self._near_until = until
+        await self._read_between(known, until, now)
+        began_ms = self._clock.monotonic_ms()
+        if began_ms >= self._overdue_due_ms:
+            await self._read_between(now - self._config.look_back_ms, now, now)
+            ended_ms = self._clock.monotonic_ms()
+            self._overdue_due_ms = ended_ms + (ended_ms - began_ms) / OVERDUE_SHARE
+
+    async def _read_between(self, after: int, until: int, now: int) -> None:
+        after_id = ""
         while True:
             rows = await self._page(after, after_id, until)
             await self._take(rows, now)
@@ -142,7 +159,8 @@ class Loader:
     def gained(self, partitions: Sequence[int]) -> None:
         """These are this node's from now on: read all of them, the near and the far."""
         self._gains += len(partitions)
-        self._full_due_ms = 0.0
+        self._full_due_ms = self._overdue_due_ms = 0.0
+        self._near_until = 0
         self._horizon.loaded_until = self._clock.now_ms()
         self.wake.set()
 

@@ -21,9 +21,9 @@ from tasktick.model.ids import IdMaker, partition_of, wire
 from tasktick.model.schedule import Plan, Recorder
 from tasktick.model.state import State
 from tasktick.model.task import due_of
-from tasktick.scheduler.book import Moment, heeding
+from tasktick.scheduler.book import Moment
 from tasktick.scheduler.intake import Intake
-from tasktick.scheduler.plan import settle
+from tasktick.scheduler.turns import TURNS_MAX, Turns, in_lines
 from tasktick.store import schedules
 from tasktick.store.protocol import Database, Lane
 from tasktick.store.schedules import Seen, Term
@@ -94,6 +94,7 @@ class Materialiser:
         self._look: tuple[int, float] | None = None
         # Whether more was due than one round decides about.
         self._behind = False
+        self._planned = 0
 
     async def start(self) -> None:
         """Decide about all that came due before this start: nobody claims a fire that catch-up will drop.
@@ -169,20 +170,10 @@ class Materialiser:
         done, rows = 0, 0
         plans: list[Plan] = []
         failed: dict[str, Exception] = {}
-        for place, seen in enumerate(due):
-            if place % PLANS_PER_TURN == PLANS_PER_TURN - 1:
-                await self._clock.sleep_ms(0)
-            schedule = seen.schedule
-            try:
-                moment = heeding(self._moment(now, partition_of(schedule.id)), seen.calendars, seen.line)
-                plan = settle(schedule, seen.tasks, moment)
-            except Exception as error:  # noqa: BLE001 - one schedule at fault must not stop all the others
-                failed[schedule.id] = error
-                continue
-            if plan is None:
-                continue
-            plans.append(plan)
-            rows += plan.rows
+        for together in in_lines(due):
+            made = await self._planned_together(together, now, failed)
+            plans += made
+            rows += sum(plan.rows for plan in made)
             if rows >= ROWS_MAX:
                 done += await self._write(plans, failed)
                 plans, rows = [], 0
@@ -190,6 +181,24 @@ class Materialiser:
         if failed:
             await self._put_off(failed)
         return done + len(failed)
+
+    async def _planned_together(self, together: Sequence[Seen], now: int, failed: dict[str, Exception]) -> list[Plan]:
+        """Plans for one, or for those of a line: they are written together."""
+        turns, made = Turns(together[:TURNS_MAX]), list[Plan]()
+        self._behind = self._behind or len(together) > TURNS_MAX
+        for seen in together[:TURNS_MAX]:
+            self._planned += 1
+            if self._planned % PLANS_PER_TURN == 0:
+                await self._clock.sleep_ms(0)
+            schedule = seen.schedule
+            try:
+                plan = turns.plan(seen, self._moment(now, partition_of(schedule.id)))
+            except Exception as error:  # noqa: BLE001 - one schedule at fault must not stop all the others
+                failed[schedule.id] = error
+                continue
+            if plan is not None:
+                made.append(plan)
+        return made
 
     async def _write(self, plans: list[Plan], failed: dict[str, Exception]) -> int:
         """Write plans; how many were not stale. One that cannot be written fails alone."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from tasktick.errors import Refused
 from tasktick.model import pause_note
 from tasktick.model.schedule import (
     Plan,
@@ -28,6 +29,14 @@ RUNS_AT_ONCE_MAX = 200
 # A fire that a calendar may hold is let go by the decision about it alone: nobody claims it before. Whoever runs it by
 # hand is not held up, but for the last moment.
 HELD_BEFORE_MS = 1_000
+
+
+class LongPause(Refused):
+    """What a pause has skipped takes long to count: it is written down in parts (`part_of_pause`) before all else."""
+
+    def __init__(self) -> None:
+        detail = "This schedule was paused for long, and what it skipped takes a while to count. Try again in a moment."
+        super().__init__("overloaded", detail)
 
 
 def first_fire(schedule: Schedule) -> Fire | None:
@@ -69,6 +78,8 @@ def skip(schedule: Schedule, skips: tuple[int, ...], tasks: Mapping[str, TaskSta
         updated_at=moment.by.now,
         tzdata=moment.by.tzdata,
     )
+    if schedule.ended:
+        after = _from_now(after, moment.by.now)
     return with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
 
@@ -84,7 +95,7 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
         until = schedule.paused_until
         if until is None or until > now:
             return None
-        return _part_of_pause(schedule, tasks, moment, until) or resume(schedule, tasks, moment, until)
+        return part_of_pause(schedule, tasks, moment, until) or resume(schedule, tasks, moment, until)
     if schedule.next_due_at is None:
         return None
     if schedule.next_due_at > now:  # zone data has changed, or times have run later
@@ -109,10 +120,7 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, u
     """Go on from now, or from when the pause was to end: its times were skipped, later ones are due."""
     now = moment.by.now
     book = Book(schedule, tasks, moment)
-    backlog = _backlog(schedule, first_fire(schedule), now if until is None else until)
-    if backlog is not None:
-        for late in none_runs(backlog, moment.missed_rows_max):
-            book.enter(late, "skipped", "paused")
+    _enter_pause(book, _backlog(schedule, first_fire(schedule), now if until is None else until))
     plan = book.plan()
     after = msgspec.structs.replace(
         plan.after,
@@ -127,8 +135,18 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, u
     return with_ahead(msgspec.structs.replace(plan, after=after), moment)
 
 
-def _part_of_pause(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, until: int) -> Plan | None:
-    """Of a pause that has ended, and takes long to count, the first part; the rest waits for the next decision."""
+def _enter_pause(book: Book, backlog: Backlog | None) -> None:
+    """These times were skipped by a pause."""
+    if backlog is None:
+        return
+    if backlog.countable() is not backlog:
+        raise LongPause
+    for late in none_runs(backlog, book.moment.missed_rows_max):
+        book.enter(late, "skipped", "paused")
+
+
+def part_of_pause(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, until: int) -> Plan | None:
+    """Of a pause that takes long to count, the first part; the rest waits for the next decision."""
     backlog = _backlog(schedule, first_fire(schedule), until)
     part = backlog if backlog is None else backlog.countable()
     if part is None or part is backlog:
@@ -145,8 +163,7 @@ def pass_over(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment
     if backlog is None:
         return None
     book = Book(schedule, tasks, moment)
-    for late in none_runs(backlog, moment.missed_rows_max):
-        book.enter(late, "skipped", "paused")
+    _enter_pause(book, backlog)
     return book.plan()
 
 
@@ -158,7 +175,7 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
     """
     now = moment.by.now
     bounds = (wanted.rule, wanted.start_at, wanted.end_at) != (schedule.rule, schedule.start_at, schedule.end_at)
-    first = first_fire(schedule) if bounds else None
+    first = first_fire(schedule) if bounds and not schedule.ended else None
     if first is not None and first.nominal_at <= now:
         plan = _written_down(schedule, first, tasks, moment)
     else:
@@ -173,11 +190,22 @@ def edit(schedule: Schedule, wanted: Schedule, tasks: Mapping[str, TaskState], m
         # Those that it still has: a change of its times takes the others with it.
         skips=tuple(at for at in done.skips if is_time_of(wanted, at)),
     )
-    # One that had ended goes on from now: there were no times since.
-    if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at) or first_fire(done) is None:
-        cursor = cursor_at(wanted.rule, max(done.cursor_at, now))
-        after = msgspec.structs.replace(after, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
+    if (wanted.rule, wanted.start_at) != (schedule.rule, schedule.start_at) or _has_ended(schedule, done):
+        after = _from_now(after, now)
     return with_ahead(msgspec.structs.replace(plan, after=after), moment)
+
+
+def _has_ended(schedule: Schedule, done: Schedule) -> bool:
+    """Whether it had no times any more, or has none with what is decided: those since are not made up for.
+
+    One that had run as often as it may stays at its end, though one of its runs did not begin after all.
+    """
+    return schedule.ended or first_fire(done) is None
+
+
+def _from_now(schedule: Schedule, now: int) -> Schedule:
+    cursor = cursor_at(schedule.rule, max(schedule.cursor_at, now))
+    return msgspec.structs.replace(schedule, cursor_at=cursor.at, cursor_local_ms=cursor.local_ms)
 
 
 def _written_down(schedule: Schedule, first: Fire, tasks: Mapping[str, TaskState], moment: Moment) -> Plan:
@@ -185,9 +213,7 @@ def _written_down(schedule: Schedule, first: Fire, tasks: Mapping[str, TaskState
     book = Book(schedule, tasks, moment)
     ahead = tasks.get(schedule.next_id or "")
     if schedule.paused:
-        backlog = _backlog(schedule, first, moment.by.now)
-        for late in none_runs(backlog, moment.missed_rows_max) if backlog is not None else ():
-            book.enter(late, "skipped", "paused")
+        _enter_pause(book, _backlog(schedule, first, moment.by.now))
     elif ahead is None or is_started(ahead) or ahead.due_at != schedule.next_due_at:
         book.write_down(ahead)
     else:

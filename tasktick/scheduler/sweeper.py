@@ -24,7 +24,7 @@ from tasktick.model.retry import RetryPolicy
 from tasktick.model.state import State
 from tasktick.model.task import Claimed, TaskState
 from tasktick.scheduler.intake import Intake
-from tasktick.store import claims, lateness, tasks
+from tasktick.store import claims, endings, lateness, tasks
 from tasktick.store import due as due_store
 from tasktick.store.due import BEGINNING
 from tasktick.store.protocol import Batch, Database, Lane, Transaction
@@ -167,7 +167,7 @@ class Sweeper:
         """Say what was interrupted; how many that were."""
         ended = 0
         for end, result in zip(ends, results, strict=True):
-            state = result.state if isinstance(result, claims.Ended) else None
+            state = result.state if isinstance(result, endings.Ended) else None
             if state is None:
                 self._metrics.events["stale_write"] += 1
                 continue

@@ -10,8 +10,9 @@ are in `sql/<dialect>/<noun>.sql` under the same names.
 Invariants:
 
 * A write is acknowledged after its commit, never before; with SQLite the commit is synced (FULL).
-* A task row changes only through `claims.claim`, `claims.end`, `tasks.change` and `waiting.let_go`: each demands
-  the state before, and the lease's term or the attempt's fence. What does not match is stale: counted, dropped.
+* A task row changes only through `claims.take`, `endings.end`, `endings.succeed`, `tasks.change` and `waiting.let_go`:
+  each demands the state before, and the lease's term or the attempt's fence. What does not match is stale: counted,
+  dropped.
 * A schedule moves only by a plan (`schedules.carry_out`): tasks, ledger and cursor in one transaction.
 * Counts by state and tenant are kept as deltas in the same transaction.
 * On SQLite a commit whose fate is unknown stops the process (`StoreBroken`); on PostgreSQL it is found out

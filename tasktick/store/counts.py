@@ -3,7 +3,7 @@
 Counts are never counted over the table.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import Any
 
 from tasktick.model.state import State
@@ -19,29 +19,27 @@ class Deltas:
     """Changes of tasks, added up and written once: every one of them goes through here."""
 
     def __init__(self) -> None:
-        self._by_key: Counter[tuple[str, int]] = Counter()
+        self._by_key: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._events: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._at = 0
 
     def born(self, tenant: str, state: State, task_id: str, at: int) -> None:
         """A task was made."""
         self._by_key[tenant, int(state)] += 1
-        self._tell(tenant, (task_id, UNBORN, int(state), at, 0))
+        self._events[tenant].append((task_id, UNBORN, state, at, 0))
+        self._at = at
 
     def moved(self, tenant: str, before: int, after: int, task_id: str, at: int, attempt: int | None) -> None:
         """A task has another state; `PURGED`, if it was removed."""
         self._by_key[tenant, before] -= 1
         self._by_key[tenant, after] += 1
-        self._tell(tenant, (task_id, int(before), int(after), at, attempt))
+        self._events[tenant].append((task_id, before, after, at, attempt))
+        self._at = at
 
     def forgotten(self, tenant: str, state: int, tasks: int = 1) -> None:
         """Tasks that ended long ago were removed, which is nobody's news."""
         self._by_key[tenant, state] -= tasks
         self._by_key[tenant, PURGED] += tasks
-
-    def _tell(self, tenant: str, item: tuple[Any, ...]) -> None:
-        self._events[tenant].append(item)
-        self._at = item[3]
 
     async def write(self, tx: Transaction) -> None:
         """Add them to the tables; rows in order of their key, so that writers never wait in a circle.

@@ -7,7 +7,7 @@ On a store with one writer there are no two at once.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -66,41 +66,69 @@ def of_each(schedules: Sequence[Schedule], rows: Sequence[LineFire]) -> dict[str
     found = {}
     for one in schedules:
         mine = {*in_line.get((one.tenant, one.line or ""), ()), *of_schedule.get(one.id, ())}
-        found[one.id] = tuple(sorted(mine, key=_order))
+        found[one.id] = tuple(sorted(mine, key=LineFire.order))
     return found
 
 
-def _order(row: LineFire) -> tuple[int, str, str]:
-    return row.due_at, row.task_id, row.line
+Standing = dict[str, tuple[LineFire, ...]]
 
 
-async def stale(tx: Transaction, plans: Sequence[Plan]) -> set[int]:
-    """The places of plans made for lines in which others stand by now, or that another of these plans changes.
-
-    Plans that leave a line as it is are as if they came before the one that changes it: of however many that share a
-    line, all that are skipped go at once.
-    """
-    resting = {place: plan for place, plan in enumerate(plans) if _rests_on_line(plan)}
+async def held_for(tx: Transaction, plans: Sequence[Plan]) -> Standing:
+    """Who stands in the lines on which these plans rest, by schedule; nobody else changes them until the commit."""
+    resting = [plan for plan in plans if _rests_on_line(plan)]
     if not resting:
-        return set()
-    schedules = [plan.before for plan in resting.values()]
-    await hold(tx, named(schedules, [row for plan in resting.values() for row in plan.line or ()]))
-    standing = of_each(schedules, await read(tx, schedules))
+        return {}
+    schedules = [plan.before for plan in resting]
+    await hold(tx, named(schedules, [row for plan in resting for row in plan.line or ()]))
+    return of_each(schedules, await read(tx, schedules))
+
+
+def stale(plans: Sequence[Plan], standing: Standing, stale_already: Collection[int]) -> set[int]:
+    """The places of plans made for lines in which others stand by now, once those before them are written.
+
+    A plan that leaves a line as it is may rest on how it was before all of them, one that joins it comes after those
+    that have. One that changes what stands there comes alone: who is freed by it must stand there already. Who gives
+    way to another does so only if that one comes.
+    """
     found: set[int] = set()
+    joined: defaultdict[tuple[str, str], list[LineFire]] = defaultdict(list)
     taken: set[tuple[str, str]] = set()
-    for place, plan in resting.items():
-        changed = set(named([plan.before], plan.line or ())) if _changes_line(plan) else set()
-        if changed & taken or standing.get(plan.before.id, ()) != plan.line:
-            found.add(place)
-        else:
-            taken |= changed
-    return found
+    coming: set[str] = set()
+    for place, plan in enumerate(plans):
+        if place in stale_already:
+            continue
+        if _rests_on_line(plan):
+            about = set(named([plan.before], plan.line or ()))
+            before = standing.get(plan.before.id, ())
+            after = _after_joins(plan, before, joined)
+            moves = _moves_others(plan)
+            is_first = plan.line == before and not (plan.joins or moves)
+            is_behind = bool(about & taken) or (moves and not about.isdisjoint(joined))
+            if not is_first and (is_behind or plan.line != after):
+                found.add(place)
+                continue
+            for row in plan.joins:
+                joined[row.tenant, row.line].append(row)
+            if moves:
+                taken |= about
+        if plan.joins:
+            coming.add(plan.before.id)
+    waiting = {place for place, plan in enumerate(plans) if plan.gives_way_to is not None}
+    return found | {place for place in waiting if plans[place].gives_way_to not in coming}
 
 
-def _changes_line(plan: Plan) -> bool:
-    """Whether somebody stands there after it who did not, or the other way round, or not as before."""
+def _after_joins(
+    plan: Plan, before: tuple[LineFire, ...], joined: Mapping[tuple[str, str], Sequence[LineFire]]
+) -> tuple[LineFire, ...]:
+    """Who stands there for a schedule, once others have joined."""
+    others = joined.get((plan.before.tenant, plan.before.line or ""), ())
+    return tuple(sorted((*before, *others), key=LineFire.order)) if others else before
+
+
+def _moves_others(plan: Plan) -> bool:
+    """Whether somebody who stood there does not after it, or not as before."""
     standing = {row.task_id for row in plan.line or ()}
-    return bool(plan.joins) or any(one.after.id in standing for one in plan.changes)
+    return any(one.after.id in standing for one in plan.changes)
 
 
 def _rests_on_line(plan: Plan) -> bool:

@@ -23,6 +23,7 @@ from tasktick.store.connect import Fault, PostgresConnection, fault_of
 from tasktick.store.postgres_copy import copy_in, copy_of
 from tasktick.store.protocol import Aborted, Operation
 from tasktick.store.queries import Positional, load, positional
+from tasktick.store.rows import decoder
 
 T = TypeVar("T")
 
@@ -96,7 +97,7 @@ class PostgresTransaction:
         cell = await self._raw.fetchval(last.text, *bound(last, parameters))
         if cell is None:
             return []
-        return msgspec.json.decode(cell, type=list[kind], strict=False)  # type: ignore[valid-type] # a type in a value
+        return decoder(kind).decode(cell)
 
     async def run(self, query: str, /, **parameters: Any) -> int:
         copy = copy_of(query, parameters)
@@ -109,6 +110,11 @@ class PostgresTransaction:
         for statement in self._queries[query]:
             status = await self._raw.execute(statement.text, *bound(statement, parameters))
         return int(status.rpartition(" ")[2])  # such as "INSERT 0 3"
+
+    async def whole(self, query: str, count: int, /, **parameters: Any) -> bool:
+        changed = await self.run(query, count=count, **parameters)
+        assert changed in {0, count}, f"{query} counts its rows by itself"
+        return changed == count
 
     def text(self, query: str) -> str:
         """A statement without parameters, for who runs it as it is."""

@@ -33,6 +33,10 @@ class Transaction(Protocol):
         """Run a statement that writes; how many rows it changed."""
         ...
 
+    async def whole(self, query: str, count: int, /, **parameters: Any) -> bool:
+        """Run a statement that is to change so many rows: it changes all of them, or nothing. Whether it did."""
+        ...
+
 
 Operation = Callable[[Transaction], Awaitable[T]]
 

@@ -1,10 +1,13 @@
 """Rows as the store reads and writes them, where they are not a model's own value."""
 
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from tasktick.model.task import Payload, TaskDetail, TaskState
+
+T = TypeVar("T")
 
 
 class TaskView(msgspec.Struct, frozen=True):
@@ -137,6 +140,17 @@ class Ended(msgspec.Struct, frozen=True, array_like=True):
     id: str
     tenant: str
     in_history: bool = False
+
+
+def decoder(kind: type[T]) -> "msgspec.json.Decoder[list[T]]":
+    """What reads a result as values of this type, one a row; making one costs more than most results."""
+    found: msgspec.json.Decoder[list[T]] = _decoder(cast(Any, kind))
+    return found
+
+
+@cache
+def _decoder(kind: Any) -> Any:
+    return msgspec.json.Decoder(list[kind], strict=False)
 
 
 def columns(row: msgspec.Struct) -> dict[str, Any]:

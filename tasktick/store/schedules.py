@@ -4,6 +4,7 @@ A plan is written whole or not at all: tasks, ledger, cursor and counts in one t
 must still be so, and who materialises must own the partition; a plan that is stale is left out, and made anew.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -116,8 +117,9 @@ async def carry_out(tx: Transaction, plans: Sequence[Plan], term: Term | None = 
     """Write plans; which of them were not stale. An owner shows its term; who plans in this transaction has none."""
     # Leases first, as a claim does: who comes to them with tasks in hand closes a ring of waiters.
     stale = set() if term is None else await _foreign(tx, plans, term)
-    stale |= await lines.stale(tx, plans)
+    standing = await lines.held_for(tx, plans)
     stale |= await _stale(tx, plans)
+    stale |= lines.stale(plans, standing, stale)
     fresh = [plan for place, plan in enumerate(plans) if place not in stale]
     if fresh:
         await _write(tx, fresh)
@@ -170,6 +172,7 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
         await tasks.delete(tx, withdrawn, at=max(plan.after.updated_at for plan in plans))
     changes = [change for plan in plans for change in plan.changes]
     if changes:
+        assert len({one.after.id for one in changes}) == len(changes), "each task is changed once"
         written = await tasks.change(tx, changes, of_many=True, written_down=True)
         if len(written) != len(changes):
             raise Aborted("Another transaction has just changed a task of the schedule.")
@@ -178,13 +181,30 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
         await tasks.insert_fires(tx, born)
     await lines.join(tx, [one for plan in plans for one in plan.joins])
     await fires.write(tx, plans)
-    await tx.run("schedule_stand", rows=[_standing_row(plan) for plan in plans])
+    replaced = _replaced(plans)
+    await tx.run("schedule_stand", rows=[_standing_row(plan, replaced[plan.before.id]) for plan in plans])
     await schedule_events.tell(tx, plans)
     await schedule_faults.tell_plans(tx, plans)
 
 
-def _standing_row(plan: Plan) -> list[Any]:
-    row = [getattr(plan.after, name) for name in STANDING]
+def _replaced(plans: Sequence[Plan]) -> Counter[str]:
+    """How many fires of each schedule do not run after all, because one of another schedule takes their place.
+
+    What plans say of their own is in their counts; of others it was counted as it was written, and must stay.
+    """
+    return Counter(
+        str(one.after.template_id)
+        for plan in plans
+        for one in plan.changes
+        if one.ends_unbegun and one.after.template_id != plan.before.id
+    )
+
+
+def _standing_row(plan: Plan, replaced: int = 0) -> list[Any]:
+    after = msgspec.structs.replace(
+        plan.after, fired=plan.after.fired - replaced, skipped=plan.after.skipped + replaced
+    )
+    row = [getattr(after, name) for name in STANDING]
     row[STANDING.index("skips")] = msgspec.json.encode(plan.after.skips).decode()
     # Ends of fires count them up without a look at plans, so a plan only says whether to begin anew.
     return [*row, plan.after.consecutive_failures < plan.before.consecutive_failures]

@@ -1,5 +1,7 @@
 """Signing secrets (sealed before they come here) and API keys (hashed before they come here)."""
 
+from collections.abc import Collection
+
 from tasktick.store.protocol import Transaction, only
 from tasktick.store.rows import KeyRow, SecretRow
 
@@ -33,6 +35,11 @@ async def add_once(tx: Transaction, secret: SecretRow) -> int:
 async def read(tx: Transaction, tenant: str | None = None, kind: str | None = None) -> list[SecretRow]:
     """Secrets, newest first."""
     return await tx.rows("secrets_read", SecretRow, tenant=tenant, kind=kind)
+
+
+async def read_of(tx: Transaction, tenants: Collection[str], kind: str) -> list[SecretRow]:
+    """Secrets of these tenants, newest first."""
+    return await tx.rows("secrets_of", SecretRow, tenants=sorted(tenants), kind=kind)
 
 
 async def retire(tx: Transaction, tenant: str, ids: list[str], now: int) -> int:

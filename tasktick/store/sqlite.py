@@ -22,6 +22,7 @@ from tasktick.store.connect import (
 )
 from tasktick.store.protocol import Operation
 from tasktick.store.queries import load
+from tasktick.store.rows import decoder
 
 T = TypeVar("T")
 
@@ -58,10 +59,18 @@ class SqliteTransaction:
         cell = self._last(query, parameters).fetchone()
         if cell is None or cell[0] is None:
             return []
-        return msgspec.json.decode(cell[0], type=list[kind], strict=False)  # type: ignore[valid-type] # a type in a value
+        return decoder(kind).decode(cell[0])
 
     async def run(self, query: str, /, **parameters: Any) -> int:
         return cast(int, self._last(query, parameters).rowcount)
+
+    async def whole(self, query: str, count: int, /, **parameters: Any) -> bool:
+        self._raw.execute("SAVEPOINT whole")
+        done: bool = self._last(query, parameters).rowcount == count
+        if not done:
+            self._raw.execute("ROLLBACK TO whole")
+        self._raw.execute("RELEASE whole")
+        return done
 
     def _last(self, query: str, parameters: dict[str, Any]) -> Any:
         bound = {name: _bind(value) for name, value in parameters.items()}

@@ -1,9 +1,10 @@
 """When a schedule fires: (rule, instant) → the next instant, and what there is to say about a rule.
 
 Arithmetic, nothing else: no clock, no asyncio, and no I/O but the zone data. `grammar` reads what was written,
-`cron` and `interval` step, `zones` knows the offsets, `fires` maps local readings to instants by the rule for
-gaps and repeated hours, `policy` says which times of a backlog run and where in its spread a fire starts,
-`upcoming` lists, `describe` and `lint` say in English what a rule does and what it may not be meant to do.
+`cron`, `rrule` and `interval` step (what is rare is leapt to, not walked to), `zones` knows the offsets, `fires` maps
+local readings to instants by the rule for gaps and repeated hours, `policy` says which times of a backlog run and where
+in its spread a fire starts, `upcoming` lists, `describe` and `lint` say in English what a rule does and what it may not
+be meant to do.
 
 Invariants:
 

@@ -5,9 +5,10 @@ at which something of it begins or ends, or the end of the span. An edge that ch
 for stretches asks again at each.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import msgspec
 
@@ -15,7 +16,8 @@ from tasktick.errors import Refused
 from tasktick.model.calendar import CalendarUse, Content, Range, Window
 from tasktick.timetable import rrule, zones
 from tasktick.timetable.fires import FIRST_AT, LAST_AT
-from tasktick.timetable.rrule import UNITS_S, Rrule
+from tasktick.timetable.rrule import Rrule
+from tasktick.timetable.rrule_grid import UNITS_S
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS
@@ -24,6 +26,7 @@ ASKED_FOR = "skipped_by_request"
 # A rule of a calendar has so many times a day at most, and each lasts so long at most.
 TIMES_A_DAY_MAX = 48
 LENGTH_MAX_MS = 366 * DAY_MS
+RULES_KEPT_MAX = 4_096
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -46,6 +49,11 @@ class Shade(msgspec.Struct, frozen=True):
     skips: tuple[int, ...] = ()
     """Single instants, in order."""
 
+    @property
+    def weight(self) -> int:
+        """How much there is to look at for one instant: so many ranges, or what takes as long."""
+        return 1 + sum(_weight(one.content) for one in self.uses)
+
     def reason(self, at: int) -> str | None:
         """Why it does not fire at this time; None if it does."""
         if at in self.skips:
@@ -63,6 +71,13 @@ class Shade(msgspec.Struct, frozen=True):
 
 
 CLEAR = Shade()
+
+
+def _weight(content: Content) -> int:
+    # Of a range that comes again as many beginnings may be looked at as are left out.
+    rules = sum(3 + 2 * len(one.except_ms) for one in content.ranges if one.rrule is not None)
+    windows = sum(len(one.days) for one in content.weekly)
+    return len(content.ranges) + rules + windows + len(content.dates) // 8
 
 
 def shade_of(
@@ -87,7 +102,7 @@ def covers(content: Content, zone: str, at: int) -> bool:
 
 def _within(one: Range, zone: str, at: int) -> bool:
     reading = _reading(zone, at)
-    if one.from_ms <= reading < one.to_ms and one.from_ms not in one.except_ms:
+    if one.from_ms <= reading < one.to_ms and not _is_left_out(one, one.from_ms):
         return True
     rule = rule_of(one, zone)
     if rule is None:
@@ -95,10 +110,15 @@ def _within(one: Range, zone: str, at: int) -> bool:
     # So many beginnings at most are left out before one is found that is not.
     begin = rule.next_local(reading - (one.to_ms - one.from_ms) + 1)
     while begin is not None and begin <= reading:
-        if begin not in one.except_ms:
+        if not _is_left_out(one, begin):
             return True
         begin = rule.next_local(begin + 1)
     return False
+
+
+def _is_left_out(one: Range, begin: int) -> bool:
+    place = bisect_left(one.except_ms, begin)
+    return place < len(one.except_ms) and one.except_ms[place] == begin
 
 
 def next_edge(content: Content, zone: str, at: int) -> int:
@@ -146,10 +166,13 @@ def _around(one: Window, reading: int) -> Iterator[tuple[int, int]]:
 
 def rule_of(one: Range, zone: str) -> Rrule | None:
     """The rule by which a range comes again, or a refusal."""
-    if one.rrule is None:
-        return None
-    start = (_EPOCH + timedelta(milliseconds=one.from_ms)).strftime("%Y%m%dT%H%M%S")
-    return rrule.parse(f"DTSTART:{start}\nRRULE:{one.rrule}", zone)
+    return None if one.rrule is None else _rule_from(one.from_ms, one.rrule, zone)
+
+
+@lru_cache(maxsize=RULES_KEPT_MAX)
+def _rule_from(from_ms: int, text: str, zone: str) -> Rrule:
+    start = (_EPOCH + timedelta(milliseconds=from_ms)).strftime("%Y%m%dT%H%M%S")
+    return rrule.parse(f"DTSTART:{start}\nRRULE:{text}", zone)
 
 
 def check_range(one: Range, zone: str) -> None:

@@ -10,7 +10,7 @@ no day for `15,21 * 5#1`, and makes a range that wraps of `22-2`; so the grammar
 asked, and its answers after.
 """
 
-from calendar import monthrange
+from calendar import isleap, monthrange
 from datetime import date
 from functools import lru_cache
 
@@ -25,7 +25,14 @@ EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 KINDS_OF_YEAR = (*range(2001, 2007), 2011, *range(2000, 2028, 4))
 YEAR_LAST = 9_998
 PARSED_MAX = 4_096
-MONTHS_KEPT_MAX = 600
+# The calendar repeats itself after 400 years.
+YEARS_OF_ALL = 400
+# What a month lets through depends on which it is, the weekday on which it begins, and whether the year is a leap year.
+_KINDS_OF_MONTH = bytes(
+    month * 16 + monthrange(year, month)[0] * 2 + isleap(year)
+    for year in range(2000, 2000 + YEARS_OF_ALL)
+    for month in range(1, 13)
+)
 
 _FIVE_SECONDS = 1
 _ALL_WEEKDAYS = (1 << 7) - 1
@@ -59,12 +66,10 @@ class Cron(msgspec.Struct, eq=False):
 
     def matching_days(self, year: int, month: int) -> int:
         """The days of that month on which it fires, as a mask."""
-        key = year * 16 + month
-        kept = self._matching.get(key)
+        kind = _KINDS_OF_MONTH[year % YEARS_OF_ALL * 12 + month - 1]
+        kept = self._matching.get(kind)
         if kept is None:
-            if len(self._matching) >= MONTHS_KEPT_MAX:
-                self._matching.clear()
-            kept = self._matching[key] = _matching_days(self, year, month)
+            kept = self._matching[kind] = _matching_days(self, year, month)
         return kept
 
     def next_local(self, from_ms: int) -> int | None:

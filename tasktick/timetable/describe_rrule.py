@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tasktick.timetable.rrule import UNITS_S, Rrule
+from tasktick.timetable.rrule import Rrule
+from tasktick.timetable.rrule_grid import UNITS_S
 
 TIMES_SAID_MAX = 6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

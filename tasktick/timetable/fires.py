@@ -13,7 +13,8 @@ lie, with `before` the offset of the segment before and `after` that of the one 
 
 Otherwise low = start + offset and high = end + offset. A cron that follows the clock is `skip` and `both`. So the
 next fire is the first matching reading in the segment of the instant, or of the first segment thereafter that has
-one; a segment whose readings lie before the match that is already known costs two comparisons.
+one; a segment whose readings lie before the match that is already known costs two comparisons, and where that match
+is far away, what lies between is left out.
 
 Of several rules the next fire is the earliest of theirs; those that come at one instant are one.
 """
@@ -182,12 +183,23 @@ def _next_of_readings(readings: Readings, rule: Rule, after: int) -> Fire | None
             # There are no later readings, but the clocks go back to earlier ones.
         elif wanted < _high(readings, rule, segment):
             return _fire(readings, segment, wanted) if wanted - segment.offset_ms < LAST_AT else None
-        if segment.end_at >= LAST_AT:
+        beyond = _leap_at(segment, low, wanted)
+        if beyond >= LAST_AT:
             return None
-        segment = zones.segment(rule.timezone, segment.end_at)
+        segment = zones.segment(rule.timezone, beyond)
         before, low = low, _low(readings, rule, segment)
         if wanted is None or not before <= low <= wanted:
             wanted = readings.next_local(low)
+
+
+def _leap_at(segment: Segment, low: int, wanted: int | None) -> int:
+    """The end of a segment, or as far before the next reading as no clock is off.
+
+    No segment that is left out has a reading: all of it is read after `low`, and before the one that is wanted.
+    """
+    if wanted is None or segment.end_at < low + zones.OFFSET_MAX_MS:
+        return segment.end_at
+    return max(segment.end_at, wanted - zones.OFFSET_MAX_MS)
 
 
 def _low(readings: Readings, rule: Rule, segment: Segment) -> int:

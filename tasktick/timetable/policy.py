@@ -20,6 +20,8 @@ from tasktick.timetable.upcoming import count_fires, last_fire, latest_from, wal
 
 # A backlog is cut so often at most where calendars begin and end; what is left waits for the next decision.
 PIECES_MAX = 2_000
+# Calendars of many ranges take long to look at, a microsecond or so for each: so many are looked at for one decision.
+LOOKED_MAX = 100_000
 # Of several rules only a walk tells how many times they have together: it goes so far, and what is left waits, too.
 WALKED_MAX = 5_000
 
@@ -71,8 +73,10 @@ class Backlog(msgspec.Struct, frozen=True):
             return [Piece(self.first, self.until)]
         found: list[Piece] = []
         fire: Fire | None = self.first
-        while fire is not None and len(found) < PIECES_MAX:
-            piece, fire = self._piece(fire)
+        looks_left = LOOKED_MAX // self.shade.weight
+        while fire is not None and len(found) < PIECES_MAX and (looks_left > 0 or not found):
+            piece, fire, looks = self._piece(fire, max(looks_left, 1))
+            looks_left -= looks
             found.append(piece)
         return found
 
@@ -97,23 +101,29 @@ class Backlog(msgspec.Struct, frozen=True):
             return None
         return sum(1 + count_fires(self.rule, one.first.nominal_at, one.until) for one in pieces if one.held is None)
 
-    def _piece(self, first: Fire) -> tuple[Piece, Fire | None]:
-        """The piece that begins with a fire, and the first fire after it."""
+    def _piece(self, first: Fire, looks_max: int) -> tuple[Piece, Fire | None, int]:
+        """The piece that begins with a fire, the first fire after it, and how often it was looked at calendars.
+
+        Most of what begins and ends in calendars changes nothing, so a piece is cut where that takes too long.
+        """
         held, at = self.shade.reason(first.nominal_at), first.nominal_at
+        looks = 1
         while True:
             following = next_fire(self.rule, max(self.shade.next_edge(at) - 1, at))
             if following is None or following.nominal_at > self.until:
-                return Piece(first, self.until, held), None
-            if self.shade.reason(following.nominal_at) != held:
-                return Piece(first, following.nominal_at - 1, held), following
+                return Piece(first, self.until, held), None, looks
+            looks += 2
+            if looks > looks_max or self.shade.reason(following.nominal_at) != held:
+                return Piece(first, following.nominal_at - 1, held), following, looks
             at = following.nominal_at
 
 
 def all_run(backlog: Backlog, rows_max: int) -> list[Late]:
     """Everything runs but what is held, as far as is decided at once."""
     found = [_verdict(backlog, backlog.first)]
+    most = min(rows_max, LOOKED_MAX // backlog.shade.weight)
     for fire in fires(backlog.rule, backlog.first.nominal_at, backlog.until):
-        if len(found) >= rows_max:
+        if len(found) >= most:
             break
         found.append(_verdict(backlog, fire))
     return found

@@ -2,34 +2,31 @@
 
 A rule of whole days (yearly to daily) is a set of days in each period, times a set of times of the day; one of less
 (hourly to secondly) is a grid that starts at DTSTART, of which the parts let some readings through. Nothing is walked
-from the start: the period of a reading is found by arithmetic. Only COUNT is, once, and becomes the last reading.
+from the start: the period of a reading is found by arithmetic, and a search leaps from one day that is let through to
+the next. COUNT is counted out once, and becomes the last reading.
 """
 
 from bisect import bisect_left
-from calendar import monthrange
 from datetime import date
 from functools import lru_cache
-from math import gcd
 
 import msgspec
 
 from tasktick.errors import Refused
 from tasktick.timetable import rrule_grammar, zones
-from tasktick.timetable.rrule_days import EPOCH_ORDINAL, DayParts, day_number
+from tasktick.timetable.rrule_days import EPOCH_ORDINAL, LAST_DAY, YEAR_LAST, DayParts, day_number
 from tasktick.timetable.rrule_grammar import Written
+from tasktick.timetable.rrule_grid import UNITS_S, Grid, Times, grid
 
-YEAR_LAST = 9_998
 DAY_S = 86_400
 PARSED_MAX = 1_024
-PERIODS_KEPT_MAX = 600
-# The calendar repeats itself after 400 years: what has no day in so many never has one.
-YEARS_OF_ALL = 400
-# COUNT is walked through once, and what it ends must come within so long.
+PICKED_MAX = 8
+# After 400 years the calendar repeats itself: so many periods in a row are all that there are.
+PERIODS_OF_ALL = {"YEARLY": 400, "MONTHLY": 4_800, "WEEKLY": 20_871, "DAILY": 146_097}
+DAYS_OF_PERIOD = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7, "DAILY": 1}
+# What COUNT ends must come within so long.
 COUNTED_MAX_S = 200 * 366 * DAY_S
-UNITS_S = {"HOURLY": 3_600, "MINUTELY": 60, "SECONDLY": 1}
-
-Days = tuple[int, ...]
-"""Days since the epoch, in order."""
+COUNTED_AT_ONCE_S = 512 * DAY_S
 
 
 class Rrule(msgspec.Struct, eq=False):
@@ -43,14 +40,14 @@ class Rrule(msgspec.Struct, eq=False):
     hours: tuple[int, ...]
     minutes: tuple[int, ...]
     seconds: tuple[int, ...]
-    _kept: dict[int, Days] = {}
+    grid: Grid | None = None
+    """Of a rule of less than a day."""
     _picked: dict[int, tuple[int, ...]] = {}
-    _counted: dict[int, tuple[int, ...]] = {}
 
     @property
     def is_wildcard(self) -> bool:
         """It runs through the day, so it follows the clock."""
-        return self.written.frequency in UNITS_S
+        return self.grid is not None
 
     @property
     def times_a_day(self) -> int:
@@ -62,7 +59,7 @@ class Rrule(msgspec.Struct, eq=False):
         from_s = max(-(-from_ms // 1_000), self.start_s)
         if self.last_s is not None and from_s > self.last_s:
             return None
-        found = self._next_on_grid(from_s) if self.is_wildcard else self._next_of_days(from_s)
+        found = self._next_of_days(from_s) if self.grid is None else self.grid.next(self.days, from_s)
         if found is None or (self.last_s is not None and found > self.last_s):
             return None
         return found * 1_000
@@ -70,61 +67,58 @@ class Rrule(msgspec.Struct, eq=False):
     def count(self, from_ms: int, to_ms: int) -> int:
         """How many readings match from `from_ms` to before `to_ms`."""
         low, high = max(-(-from_ms // 1_000), self.start_s), -(-to_ms // 1_000)
-        if self.last_s is not None:
-            high = min(high, self.last_s + 1)
+        high = min(high, (LAST_DAY + 1) * DAY_S if self.last_s is None else self.last_s + 1)
         if high <= low:
             return 0
-        return self._count_grid(low, high) if self.is_wildcard else self._count_days(low, high)
+        return self._count_days(low, high) if self.grid is None else self.grid.count(self.days, low, high)
 
     # ------------------------------------------------------------------------------- rules of whole days
 
     def _next_of_days(self, from_s: int) -> int | None:
-        period = self._period_of(from_s // DAY_S)
-        first = period
+        day, second = divmod(from_s, DAY_S)
+        if self.written.numbers("BYSETPOS"):
+            return self._next_chosen(day, from_s)
+        found = self._next_day(day)
+        if found == day:
+            number = self._times_before(second)
+            if number < self.times_a_day:
+                return day * DAY_S + self._time(number)
+            found = self._next_day(day + 1)
+        return None if found is None else found * DAY_S + self._time(0)
+
+    def _next_day(self, day: int) -> int | None:
+        """The first day at or after this one that is let through, and lies in a period of the rule."""
         while True:
-            start = self._first_day_of(period)
-            if start is None or period - first > self._periods_max:
+            found = self.days.next_day(day)
+            if found is None or self.written.interval == 1:
+                return found
+            begin = self._first_day_of(self._period_of(found))
+            if begin is None or begin <= found:
+                return None if begin is None else found
+            day = begin
+
+    def _next_chosen(self, day: int, from_s: int) -> int | None:
+        """The same where BYSETPOS names places: in a period with days there may be none of them."""
+        period = self._period_of(day)
+        for _ in range(PERIODS_OF_ALL[self.written.frequency]):
+            begin = self._first_day_of(period)
+            found = None if begin is None else self.days.next_day(begin)
+            if found is None:
                 return None
-            if self.written.numbers("BYSETPOS"):
+            of_day = self._period_of(found)
+            if of_day == period:
                 chosen = self._chosen(period)
                 index = bisect_left(chosen, from_s)
                 if index < len(chosen):
                     return chosen[index]
-            else:
-                found = self._first_time(self._days_of(period), from_s)
-                if found is not None:
-                    return found
-            period += self.written.interval
-
-    @property
-    def _periods_max(self) -> int:
-        """So many periods without a day mean that none has one."""
-        years = YEARS_OF_ALL * self.written.interval
-        return {"YEARLY": years, "MONTHLY": years * 12, "WEEKLY": years * 53, "DAILY": years * 366}[
-            self.written.frequency
-        ]
-
-    def _first_time(self, days: Days, from_s: int) -> int | None:
-        day, second = divmod(from_s, DAY_S)
-        index = bisect_left(days, day)
-        if index < len(days) and days[index] == day:
-            time = self._time_from(second)
-            if time is not None:
-                return day * DAY_S + time
-            index += 1
-        if index == len(days):
-            return None
-        return days[index] * DAY_S + self._time(0)
+            period = of_day if of_day > period else period + self.written.interval
+        return None
 
     def _time(self, number: int) -> int:
         """The nth time of the day."""
         rest, second = divmod(number, len(self.seconds))
         hour, minute = divmod(rest, len(self.minutes))
         return self.hours[hour] * 3_600 + self.minutes[minute] * 60 + self.seconds[second]
-
-    def _time_from(self, second_of_day: int) -> int | None:
-        number = self._times_before(second_of_day)
-        return self._time(number) if number < self.times_a_day else None
 
     def _times_before(self, second_of_day: int) -> int:
         hour, rest = divmod(second_of_day, 3_600)
@@ -150,29 +144,42 @@ class Rrule(msgspec.Struct, eq=False):
                 if 0 <= number < whole:
                     day, time = divmod(number, self.times_a_day)
                     found.add(days[day] * DAY_S + self._time(time))
-            _make_room(self._picked)
+            if len(self._picked) >= PICKED_MAX:
+                self._picked.clear()
             kept = self._picked[period] = tuple(sorted(found))
         return kept
 
     def _count_days(self, low: int, high: int) -> int:
-        counted = 0
-        period = self._period_of(low // DAY_S)
-        while (start := self._first_day_of(period)) is not None and start * DAY_S < high:
-            if self.written.numbers("BYSETPOS"):
-                chosen = self._chosen(period)
-                counted += bisect_left(chosen, high) - bisect_left(chosen, low)
-            else:
-                days = self._days_of(period)
-                counted += self._count_before(days, high) - self._count_before(days, low)
-            period += self.written.interval
+        if self.written.numbers("BYSETPOS"):
+            return self._count_chosen(low, high)
+        (first, first_s), (last, last_s) = divmod(low, DAY_S), divmod(high, DAY_S)
+        counted = self._days_between(first, last) * self.times_a_day
+        if self._next_day(first) == first:
+            counted -= self._times_before(first_s)
+        if last_s and self._next_day(last) == last:
+            counted += self._times_before(last_s)
         return counted
 
-    def _count_before(self, days: Days, before_s: int) -> int:
-        day, second = divmod(before_s, DAY_S)
-        index = bisect_left(days, day)
-        counted = index * self.times_a_day
-        if index < len(days) and days[index] == day:
-            counted += self._times_before(second)
+    def _days_between(self, first: int, beyond: int) -> int:
+        """How many days that are let through, and lie in a period, there are from one to before another."""
+        if self.written.interval == 1:
+            return self.days.count(first, beyond)
+        counted, day = 0, self._next_day(first)
+        while day is not None and day < beyond:
+            end = min(self._end_of(self._period_of(day)), beyond)
+            counted += self.days.count(day, end)
+            day = self._next_day(end)
+        return counted
+
+    def _count_chosen(self, low: int, high: int) -> int:
+        counted = 0
+        found = self._next_chosen(low // DAY_S, low)
+        while found is not None and found < high:
+            period = self._period_of(found // DAY_S)
+            chosen = self._chosen(period)
+            counted += bisect_left(chosen, high) - bisect_left(chosen, low)
+            end = self._end_of(period)
+            found = self._next_chosen(end, end * DAY_S)
         return counted
 
     # ------------------------------------------------------------------------------- periods
@@ -204,108 +211,35 @@ class Rrule(msgspec.Struct, eq=False):
                 return day_number(period, 1, 1) if period <= YEAR_LAST else None
             case _:
                 return day_number(period // 12, period % 12 + 1, 1) if period // 12 <= YEAR_LAST else None
-        return day if day <= _LAST_DAY else None
+        return day if day <= LAST_DAY else None
 
-    def _days_of(self, period: int) -> Days:
-        kept = self._kept.get(period)
-        if kept is None:
-            _make_room(self._kept)
-            kept = self._kept[period] = tuple(day for day in self._candidates(period) if self.days.let_through(day))
-        return kept
+    def _end_of(self, period: int) -> int:
+        """The day after the last of a period that is there."""
+        following = self._first_day_of(period + 1)
+        return LAST_DAY + 1 if following is None else following
 
-    def _candidates(self, period: int) -> range | list[int]:
+    def _days_of(self, period: int) -> list[int]:
         first = self._first_day_of(period)
         assert first is not None, "the caller looked"
-        match self.written.frequency:
-            case "DAILY":
-                return range(first, first + 1)
-            case "WEEKLY":
-                return range(first, first + 7)
-            case "MONTHLY":
-                return range(first, first + monthrange(period // 12, period % 12 + 1)[1])
-            case _:
-                found: list[int] = []
-                for month in sorted(self.days.months) or range(1, 13):
-                    begin = day_number(period, month, 1)
-                    found += range(begin, begin + monthrange(period, month)[1])
-                return found
-
-    # ------------------------------------------------------------------------------- rules of less than a day
-
-    @property
-    def _step_s(self) -> int:
-        return UNITS_S[self.written.frequency] * self.written.interval
-
-    def _next_on_grid(self, from_s: int) -> int | None:
-        day, second = divmod(from_s, DAY_S)
-        empty = 0
-        while day <= _LAST_DAY:
-            if self.days.let_through(day):
-                times = self._times_of(day)
-                index = bisect_left(times, second)
-                if index < len(times):
-                    return day * DAY_S + times[index]
-                empty = 0 if times else empty
-            empty += 1
-            if empty > YEARS_OF_ALL * 366:
-                return None
-            day, second = day + 1, 0
-        return None
-
-    def _times_of(self, day: int) -> tuple[int, ...]:
-        """The seconds of a day on the grid that the parts let through: the same for all days of one phase."""
-        step_s = self._step_s
-        phase = (self._grid_start - day * DAY_S) % step_s
-        kept = self._counted.get(phase)
-        if kept is None:
-            _make_room(self._counted)
-            kept = self._counted[phase] = tuple(self._expanded(phase, step_s))
-        return kept
-
-    @property
-    def _grid_start(self) -> int:
-        """The start, cut down to the unit: what is finer is said by the parts, or taken from the start."""
-        unit_s = UNITS_S[self.written.frequency]
-        return self.start_s // unit_s * unit_s
-
-    def _expanded(self, phase: int, step_s: int) -> list[int]:
-        hours, minutes, seconds = set(self.hours), set(self.minutes), set(self.seconds)
-        found = []
-        for second in range(phase, DAY_S, step_s):
-            if second // 3_600 not in hours:
-                continue
-            if self.written.frequency == "HOURLY":
-                found += [second + minute * 60 + one for minute in self.minutes for one in self.seconds]
-            elif second // 60 % 60 in minutes:
-                if self.written.frequency == "MINUTELY":
-                    found += [second + one for one in self.seconds]
-                elif second % 60 in seconds:
-                    found.append(second)
-        return found
-
-    def _count_grid(self, low: int, high: int) -> int:
-        (first, first_s), (last, last_s) = divmod(low, DAY_S), divmod(high, DAY_S)
-        counted = 0
-        for day in range(first, last + 1):
-            if self.days.let_through(day):
-                times = self._times_of(day)
-                begin = bisect_left(times, first_s) if day == first else 0
-                end = bisect_left(times, last_s) if day == last else len(times)
-                counted += end - begin
-        return counted
+        return self.days.between(first, self._end_of(period) - first)
 
     def ever_fires(self) -> bool:
         """Whether it has any reading at all."""
-        if self.is_wildcard and not self._meets_grid():
+        written = self.written
+        if self.grid is not None:
+            return self.grid.meets and self._has_any()
+        places = written.numbers("BYSETPOS")
+        if places and min(map(abs, places)) > DAYS_OF_PERIOD[written.frequency] * self.times_a_day:
             return False
-        return self.next_local(self.start_s * 1_000) is not None
+        if written.frequency == "DAILY" and not written.interval % 7 and self.days.weekdays:
+            # All of its days are of one weekday.
+            first = date.fromordinal(self.start_s // DAY_S + EPOCH_ORDINAL)
+            if first.weekday() not in self.days.weekdays:
+                return False
+        return self._has_any()
 
-    def _meets_grid(self) -> bool:
-        """Whether any phase of the grid meets a time of the day that the parts let through."""
-        step_s = self._step_s
-        apart = gcd(step_s, DAY_S)
-        phases = range(self._grid_start % apart, step_s, apart)
-        return any(self._expanded(phase, step_s) for phase in phases[:DAY_S])
+    def _has_any(self) -> bool:
+        return self.next_local(self.start_s * 1_000) is not None
 
 
 @lru_cache(maxsize=PARSED_MAX)
@@ -345,6 +279,7 @@ def _of(text: str, written: Written, last_s: int | None) -> Rrule:
         written.numbers(name) or ((at_start[place],) if finer < 4 + place else tuple(range(size)))
         for place, (name, size) in enumerate((("BYHOUR", 24), ("BYMINUTE", 60), ("BYSECOND", 60)))
     ]
+    unit_s = UNITS_S.get(written.frequency)
     return Rrule(
         text=text,
         written=written,
@@ -363,29 +298,27 @@ def _of(text: str, written: Written, last_s: int | None) -> Rrule:
         hours=times[0],
         minutes=times[1],
         seconds=times[2],
-        _kept={},
-        _picked={},
-        _counted={},
+        grid=None if unit_s is None else grid(start_s, Times(unit_s, unit_s * written.interval, *times)),
     )
 
 
 def _last_of(rule: Rrule, count: int) -> int:
     """The reading with which a rule that counts comes to its end."""
-    at_ms = rule.start_s * 1_000 - 1
-    for _ in range(count):
-        found = rule.next_local(at_ms + 1)
-        if found is None:
+    at_s, span_s = rule.start_s, COUNTED_AT_ONCE_S
+    while count:
+        first_ms = rule.next_local(at_s * 1_000)
+        if first_ms is None:
             break
-        if found // 1_000 - rule.start_s > COUNTED_MAX_S:
+        at_s = first_ms // 1_000
+        if at_s - rule.start_s > COUNTED_MAX_S:
             why = "COUNT does not come to its end within 200 years: leave it out, or say UNTIL."
             raise Refused("validation_failed", why, errors=[(rrule_grammar.POINTER, why)])
-        at_ms = found
-    return at_ms // 1_000
-
-
-def _make_room(kept: dict[int, tuple[int, ...]]) -> None:
-    if len(kept) >= PERIODS_KEPT_MAX:
-        kept.clear()
-
-
-_LAST_DAY = day_number(YEAR_LAST, 12, 31)
+        counted = rule.count(first_ms, (at_s + span_s) * 1_000)
+        if counted < count:
+            count -= counted
+            at_s += span_s
+        elif span_s > 1:
+            span_s = max(1, span_s // 8)
+        else:
+            return at_s
+    return at_s - 1

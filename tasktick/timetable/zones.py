@@ -26,6 +26,8 @@ POINTER = "/timezone"
 CHUNK_BITS = 35
 CHUNKS_KEPT_MAX = 8_192
 _DAY_MS = 86_400_000
+# No local clock is or was so far ahead of UTC, or behind it; a test looks.
+OFFSET_MAX_MS = _DAY_MS
 # Since 1900 no zone has changed its offset twice within six days; a test looks.
 _STEP_MS = 3 * _DAY_MS
 _QUIET_TRIES_MAX = 30

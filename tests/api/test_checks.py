@@ -1,6 +1,7 @@
 """Checks as clients make them, and pings as jobs send them: what becomes of both, who sees it, what is refused."""
 
 import json
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from tasktick.access.roles import Role
 from tasktick.api import knocks
 from tasktick.api.event_frames import frames
+from tasktick.errors import Refused
 from tasktick.scheduler.check_watch import look
 from tasktick.scheduler.checkins import AWAY_AFTER_MS
-from tasktick.store import checkins
+from tasktick.store import checkins, names
 from tasktick.store import events as stored_events
 from tests.api.served import Answer, Served
 from tests.store import told
@@ -271,6 +273,49 @@ async def test_nobodys_ids_are_told_apart_by_nothing_and_not_without_end(served:
     limited = await served.ask("GET", NOBODY, key="")
     assert (limited.status, int(limited.headers["Retry-After"]) > 0) == (429, True)
     assert (await ping(served, check)).status == 200, "an id that was right before is heard"
+
+
+async def test_who_is_wrong_too_often_does_not_silence_others_behind_the_same_proxy(served: Served) -> None:
+    check = await made(served)
+    for _ in range(knocks.WRONG_PINGS.count + 1):
+        limited = await served.ask("GET", NOBODY, key="")
+    assert limited.status == 429
+
+    assert (await ping(served, check)).status == 200, "nobody has heard of it since this process began"
+
+    assert (await served.ask("GET", NOBODY, key="")).status == 429
+
+
+def test_of_an_address_that_was_wrong_too_often_a_few_are_looked_up_at_once() -> None:
+    door = knocks.Knocks()
+    for _ in range(knocks.WRONG_PINGS.count):
+        door.wrong("nobody", "10.0.0.1", 0.0)
+    with pytest.raises(Refused, match="Too many wrong pings"):
+        door.wrong("nobody", "10.0.0.1", 0.0)
+    with ExitStack() as looked_up:
+        for place in range(knocks.DOUBTED_MAX):
+            looked_up.enter_context(door.heard(f"{place}", "10.0.0.1", 0.0))
+        with pytest.raises(Refused, match="Too many wrong pings"), door.heard("one more", "10.0.0.1", 0.0):
+            pass
+        with door.heard("one more", "10.0.0.2", 0.0):
+            pass
+    with door.heard("one more", "10.0.0.1", 0.0):
+        pass
+
+
+@pytest.mark.parametrize("word", ["", "/rotate"])
+async def test_what_is_kept_for_a_repetition_does_not_tell_the_ping_id(served: Served, word: str) -> None:
+    check = await made(served, key="backup")
+    body = {"period": 60} if word == "" else None
+    path = f"{CHECKS}/{check['id']}{word}" if word else CHECKS
+    first = await served.ask("POST", path, body, headers={"Idempotency-Key": "k"})
+    again = await served.ask("POST", path, body, headers={"Idempotency-Key": "k"})
+    assert again.json == first.json
+    ping_id = first.json["ping_id"]
+    assert ping_id.startswith("chk_")
+    kept = await served.database.read(lambda tx: names.find(tx, "default", names.IDEMPOTENCY, "k"))
+    assert kept is not None
+    assert ping_id not in str(kept)
 
 
 async def test_a_flood_is_refused_and_what_was_answered_is_kept(served: Served) -> None:

@@ -237,6 +237,21 @@ async def test_what_a_calendar_holds_stays_skipped_unless_it_is_asked_for(served
     await sound(served)
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_of_times_that_do_not_run_so_many_are_looked_at_in_one_request(
+    served: Served, dry_run: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that had run as often as it may was looked through from 1900 on, with no end to it."""
+    monkeypatch.setattr(schedule_backfill, "TIMES_MAX", 1_000)
+    schedule = await made(served, every="1s", max_fires=1)
+    await pass_ms(served, 1_000)
+
+    done = await filled(served, schedule, **{"from": "1900-01-01T00:00:00Z"}, limit=5, dry_run=dry_run)
+
+    assert (done["fires"], done["beyond_max_fires"]) == (0, 1_000)
+    assert done["next"] == "1900-01-01T00:16:40.001Z"
+
+
 async def test_max_fires_bounds_a_backfill_and_a_backfill_ends_a_schedule(served: Served) -> None:
     schedule = await made(served, max_fires=3)
     begin = served.world.now - 10 * MINUTE_MS + 1

@@ -168,7 +168,7 @@ class KillRun:
                 process, label = await self._next()
             process = await self._healthy()
             load.up.set()
-            await load.stop()
+            await (load.stop() if self._plant else load.stop_once_all_was_seen())
             await self._heal(process, session)
         finally:
             await load.close()

@@ -5,6 +5,7 @@ again under its Idempotency-Key until it is answered, as a careful client would;
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
@@ -20,6 +21,8 @@ PAUSE_S = (0.01, 0.05)
 CALL_WITHIN_S = 3.0
 BATCH_MAX = 20
 RESENDS_MAX = 200
+REPLAYED = "replayed"
+SEEN_WITHIN_S = 60.0
 BEHAVIOURS = {"ok": 40, "slow": 12, "flaky": 14, "broken": 6, "reject": 6, "cut": 6, "drop": 6, "reset": 6, "hang": 6}
 DEATHLY = frozenset({"broken", "reject"})
 ACTIONS: dict[Action, int] = {"create": 60, "batch": 10, "cancel": 20, "delete": 5, "retry": 5}
@@ -65,10 +68,18 @@ class Load:
         self._stopping = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.up = asyncio.Event()
+        self._unseen: set[str] = {"create", "cancel", REPLAYED}
+        self._all_seen = asyncio.Event()
 
     def start(self, clients: int = CLIENTS) -> None:
         """Begin."""
         self._tasks = [asyncio.create_task(self._client(Random(f"{self._seed}.{n}"))) for n in range(clients)]
+
+    async def stop_once_all_was_seen(self) -> None:
+        """Stop when there was a create, a cancel and a replay that were answered, however slow the machine is."""
+        with contextlib.suppress(TimeoutError):  # what was not seen makes the run void
+            await asyncio.wait_for(self._all_seen.wait(), SEEN_WITHIN_S)
+        await self.stop()
 
     async def stop(self) -> None:
         """Begin nothing new, and wait for what is under way; the daemon must be up."""
@@ -203,6 +214,10 @@ class Load:
         data = msgspec.json.encode(body) if body is not None else None
         returned = await self._heard(op, action, door.session.request(method, path, data=data, headers=headers))
         self._history.add(returned)
+        if returned.outcome == "ok":
+            self._unseen -= {action, REPLAYED if returned.replayed else action}
+            if not self._unseen:
+                self._all_seen.set()
         return returned
 
     def _door(self) -> Door:

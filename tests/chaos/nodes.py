@@ -8,7 +8,6 @@ import asyncio
 import random
 import shutil
 import signal
-import socket
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.chaos import dump
 from tests.chaos.history import HistoryWriter, Seen, now_ms
 from tests.chaos.load import Door
 from tests.chaos.process import LOOPBACK, Daemons, Process, Site
+from tests.ports import free_port
 
 TTL_MS = 1_500
 LEASE_MARGIN_MS = 300
@@ -29,23 +29,6 @@ RING_SETTINGS = {
 }
 GONE_BY_ITSELF_S = 20.0
 SEEN_WITHIN_S = 2.0
-
-
-def gossip_port() -> int:
-    """A port on loopback that is free now for datagrams and for connections."""
-    for _ in range(100):
-        with (
-            socket.socket(type=socket.SOCK_DGRAM) as datagrams,
-            socket.socket() as connections,
-        ):
-            datagrams.bind(("127.0.0.1", 0))
-            port: int = datagrams.getsockname()[1]
-            try:
-                connections.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no port is free for both")
 
 
 class Member:
@@ -100,7 +83,7 @@ class Ring:
         data = self._folder / name
         site = self._sites.get(name, LOOPBACK)
         daemons = Daemons(data, self._history, log, self._plant, settings=self._settings, name=name, site=site)
-        return Member(name, daemons, f"{site.address}:{gossip_port()}")
+        return Member(name, daemons, f"{site.address}:{free_port()}")
 
     def __getitem__(self, name: str) -> Member:
         return self.members[name]

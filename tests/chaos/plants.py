@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from tasktick.dispatch import webhook
+from tasktick.dispatch import webhook, wire, wire_sender
+from tasktick.dispatch.outcome import RESET
+from tasktick.dispatch.request_bytes import request_bytes, target_of
 from tasktick.store import database, lanes, postgres, queries, sqlite, writer
 from tests.chaos.wrapping import swap
 
@@ -77,28 +79,49 @@ def synchronous_normal() -> None:
 
 
 def resend() -> None:
-    """The HTTP client writes a request a second time if a kept connection dies under it."""
+    """A request is written a second time if a kept connection dies under it, as HTTP clients do by themselves."""
 
-    def make(start: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def make_start(start: Callable[[Any], Any]) -> Callable[[Any], Any]:
         async def with_resend(self: Any) -> None:
             await start(self)
             self._session._retry_connection = True
 
         return with_resend
 
-    swap(webhook.WebhookSender, "start", make)
+    def make_ended(ended: Callable[..., None]) -> Callable[..., None]:
+        def or_again(self: wire_sender.WireSender, one: wire.Wire, call: wire.WireCall) -> None:
+            if one.idle_since_ms and one.reader.anomaly is RESET:  # it was kept, and has died
+                target = target_of(call.request.method, call.request.url)
+                data = request_bytes(target, call.request.headers, call.request.body)
+                call.wire, call.pending = None, wire.Pending(target, data)
+                self._drop(one)
+                self._connect(call, call.pending)
+            else:
+                ended(self, one, call)
+
+        return or_again
+
+    swap(webhook.WebhookSender, "start", make_start)
+    swap(wire_sender.WireSender, "ended", make_ended)
 
 
 def no_look_at_the_clock() -> None:
     """What was claimed is sent, however long ago that was."""
 
-    def make(send: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        async def at_any_time(self: Any, request: Any) -> Any:
-            return await send(self, msgspec.structs.replace(request, start_by_ms=float("inf")))
+    def at_any_time(request: Any) -> Any:
+        return msgspec.structs.replace(request, start_by_ms=float("inf"))
 
-        return at_any_time
+    def make_send(send: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        async def send_at_any_time(self: Any, request: Any) -> Any:
+            return await send(self, at_any_time(request))
 
-    swap(webhook.WebhookSender, "send", make)
+        return send_at_any_time
+
+    def make_begin(begin: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+        return lambda self, request, done: begin(self, at_any_time(request), done)
+
+    swap(webhook.WebhookSender, "send", make_send)
+    swap(wire_sender.WireSender, "begin", make_begin)
 
 
 def _plant_postgres(*changes: tuple[str, str]) -> None:

@@ -62,7 +62,7 @@ def wrap(seams: Passing) -> None:
 
 def _before(seams: Passing, queries: Counter[str]) -> None:
     seams.passing("before_commit")
-    if queries["task_end"]:
+    if queries["task_end"] or queries["task_succeed"]:
         seams.passing("before_end_commit")
     if queries["ledger_insert"]:
         seams.passing("before_ledger_commit")
@@ -75,7 +75,7 @@ def _after(seams: Passing, queries: Counter[str]) -> None:
         seams.passing("after_commit_before_ack")
     if queries["task_claim"]:
         seams.passing("after_claim_before_send")
-    if queries["task_end"]:
+    if queries["task_end"] or queries["task_succeed"]:
         seams.passing("after_end_commit")
     if queries["ledger_insert"]:
         seams.passing("after_ledger_commit")

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ import aiohttp
 import msgspec
 
 from tests.chaos.history import Fault, FaultKind, HistoryWriter, Node, now_ms
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_POLL_S = 0.01
@@ -33,14 +33,6 @@ SETTINGS = {
 START_DELAY_MS = 500
 LEASE_MARGIN_MS = 200
 SWEEP_EVERY_MS = 200
-
-
-def free_port() -> int:
-    """A port on loopback that is free now and stays the daemon's for the run."""
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        port: int = door.getsockname()[1]
-        return port
 
 
 class Site(msgspec.Struct, frozen=True):

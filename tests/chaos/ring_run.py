@@ -164,7 +164,7 @@ class RingRun:
             await asyncio.sleep(CALM_S)
             await self._break(stage)
             await self._restart(ring)
-            await load.stop()
+            await (load.stop() if self._plant else load.stop_once_all_was_seen())
         finally:
             await load.close()
         await self._heal(stage)

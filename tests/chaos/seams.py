@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from tasktick.dispatch import webhook
+from tasktick.dispatch import webhook, wire, wire_sender
 from tasktick.store import migrate, sqlite, writer
 from tests.chaos import postgres_seams
 from tests.chaos.wrapping import swap
@@ -97,7 +97,7 @@ def _wrap_commits(seams: Seams) -> None:
             def then(tx: Any) -> Any:
                 result = work(tx)
                 seams.passing("before_commit")
-                if queries["task_end"]:
+                if queries["task_end"] or queries["task_succeed"]:
                     seams.passing("before_end_commit")
                 if queries["ledger_insert"]:
                     seams.passing("before_ledger_commit")
@@ -117,7 +117,7 @@ def _after_commit(seams: Seams, queries: Counter[str]) -> None:
         seams.passing("after_commit_before_ack")
     if queries["task_claim"]:
         seams.passing("after_claim_before_send")
-    if queries["task_end"]:
+    if queries["task_end"] or queries["task_succeed"]:
         seams.passing("after_end_commit")
     if queries["ledger_insert"]:
         seams.passing("after_ledger_commit")
@@ -156,22 +156,59 @@ def _wrap_checkpoint(seams: Seams, random: Random) -> None:
 
 
 def _wrap_sender(seams: Seams) -> None:
+    """Both ways of sending."""
+    _wrap_session(seams)
+    _wrap_wire(seams)
+
+
+def _looked(seams: Seams) -> None:
+    """The clock has just been looked at, and nothing has been written."""
+    seams.passing("after_look_before_byte")
+    asyncio.get_running_loop().call_later(FIRST_BYTE_S, seams.passing, "after_first_byte")
+
+
+def _answered(seams: Seams, outcome: Any) -> None:
+    if outcome.status is not None:
+        seams.passing("after_answer_before_end")
+
+
+def _wrap_session(seams: Seams) -> None:
     def make_connected(connected: Callable[..., None]) -> Callable[..., None]:
         def then_die(self: Any, handler: Any) -> None:
             connected(self, handler)
-            seams.passing("after_look_before_byte")
-            asyncio.get_running_loop().call_later(FIRST_BYTE_S, seams.passing, "after_first_byte")
+            _looked(seams)
 
         return then_die
 
     def make_send(send: Callable[..., Any]) -> Callable[..., Any]:
         async def then_lose_it(self: Any, request: Any) -> Any:
             outcome = await send(self, request)
-            if outcome.status is not None:
-                seams.passing("after_answer_before_end")
+            _answered(seams, outcome)
             return outcome
 
         return then_lose_it
 
     swap(webhook._Exchange, "connected", make_connected)
     swap(webhook.WebhookSender, "send", make_send)
+
+
+def _wrap_wire(seams: Seams) -> None:
+    def make_ask(ask: Callable[..., None]) -> Callable[..., None]:
+        def die_before(self: Any, *given: Any) -> None:
+            _looked(seams)
+            ask(self, *given)
+
+        return die_before
+
+    def make_begin(begin: Callable[..., Any]) -> Callable[..., Any]:
+        def then_lose_it(self: Any, request: Any, done: Callable[[Any], None]) -> Any:
+            def lose_it(outcome: Any) -> None:
+                _answered(seams, outcome)
+                done(outcome)
+
+            return begin(self, request, lose_it)
+
+        return then_lose_it
+
+    swap(wire.Wire, "ask", make_ask)
+    swap(wire_sender.WireSender, "begin", make_begin)

@@ -16,7 +16,7 @@ import asyncpg
 
 from tests import postgres
 from tests.chaos.network import ALL_ADDRESSES, WITH_US, Host
-from tests.chaos.process import free_port
+from tests.ports import free_port
 
 PORT = 5_432
 # As durable against the death of processes as a real one; no disk is cut here.

@@ -1,11 +1,15 @@
 """Small counts of every suite. The seed is in the assertion: `make chaos` runs it again, and any number of faults."""
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import scratch
 from tests.chaos import controls, failover, partition
 from tests.chaos.disk import available
 from tests.chaos.kill import KillRun
@@ -24,6 +28,16 @@ SEED = 20_260_210
 # CI has twenty minutes for everything: what takes long of the suites is `make test-chaos`.
 at_length = pytest.mark.skipif("TASKTICK_AT_LENGTH" not in os.environ, reason="long: make test-chaos")
 IN_CI = {"kill", "powercut"}
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """On the machine's disk, since in memory there is hardly an instant between two steps; kept if the test fails."""
+    folder = Path(tempfile.mkdtemp(prefix="tasktick-chaos-", dir=scratch.DISK))
+    before = request.session.testsfailed
+    yield folder
+    if request.session.testsfailed == before:
+        shutil.rmtree(folder)
 
 
 def planted(control: controls.Control) -> Any:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-DEADLINE_S = 20
+# What a busy machine may need for anything that is waited for here: no test is about this time.
+DEADLINE_S = 60
 CHECKOUT = Path(__file__).parents[2]
 NOT_HANDED_ON = ("TASKTICK_", "PYTEST_", "PYTHONPATH", "NOTIFY_SOCKET", "WATCHDOG_", "CREDENTIALS_")
 

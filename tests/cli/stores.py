@@ -11,7 +11,7 @@ from tasktick.model.ids import IdMaker
 from tasktick.model.retry import RetryPolicy
 from tasktick.model.state import State
 from tasktick.model.task import NewTask, Payload, Target, TaskDetail, TaskState
-from tasktick.store import claims, leases, tasks
+from tasktick.store import claims, endings, leases, tasks
 from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.migrate import migrate
 from tasktick.store.protocol import Transaction
@@ -70,7 +70,7 @@ def _run(raw: RawConnection, ids: IdMaker, fresh: dict[str, NewTask]) -> None:
     }
     payload = fresh["dead"].payload
     ends = [conclude(one, payload, answers[one.id], "node-1", Random(1)) for one in claimed if one.id in answers]
-    write(raw, lambda tx: claims.end(tx, ends, ids))
+    write(raw, lambda tx: endings.end(tx, ends, ids))
 
 
 def damage(path: Path, *statements: str) -> None:

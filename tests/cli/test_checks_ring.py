@@ -11,8 +11,9 @@ import pytest
 from tasktick.client import checks
 from tests import postgres
 from tests.cli.program import DEADLINE_S, end, until
-from tests.cli.test_ring import VERSIONS, Member, free_ports, is_shared_by, wait_until
+from tests.cli.test_ring import VERSIONS, Member, is_shared_by, wait_until
 from tests.fakes.api_stub import Told, api_stub
+from tests.ports import free_ports
 
 pytestmark = [
     pytest.mark.process,

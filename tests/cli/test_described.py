@@ -30,13 +30,14 @@ from tasktick.store.connect import raw_connection
 from tasktick.store.migrate import migrate
 from tasktick.store.rows import KeyRow
 from tasktick.store.sqlite import WRITER_PRAGMAS
+from tests.cli.program import DEADLINE_S
 from tests.cli.stores import NOW, write
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(300)]
 
-DEADLINE_S = 20
-RUN_S = 240
-EXAMPLES = "25"
+RUN_S = 280
+# More of what is drawn for each operation, beside what its description names: `make test-chaos`.
+EXAMPLES = "25" if "TASKTICK_AT_LENGTH" in os.environ else "12"
 # A request without a key, or with a wrong one, is 401 twenty times and then 429; a task that fits its schema may
 # still have a target that may not be called. Both have tests of their own.
 LEFT_OUT = (*("ignored_auth", "missing_required_header", "positive_data_acceptance", "object_level_authorization"),)
@@ -236,7 +237,7 @@ def test_it_answers_as_described_and_keeps_tenants_apart(daemon: Daemon, tmp_pat
         assert daemon.ask(daemon.acme, "POST", f"/v1/tasks/{word}", everything)[1] == {"matched": 0, "changed": 0}
     seen = answers_as_described(daemon.url, daemon.acme, _document(daemon), tmp_path)
     statuses = Counter(entry["response"]["status"] for entry in json.loads(seen)["log"]["entries"])
-    assert statuses[200] + statuses[201] > len(table()) * 10, statuses
+    assert statuses[200] + statuses[201] > len(table()) * int(EXAMPLES) // 3, statuses
     assert MARK not in seen
     assert not any(one in seen for one in ids)
     assert _all_of_globex(daemon) == before

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from urllib.request import urlopen
 import pytest
 
 from tests import postgres
-from tests.cli.test_described import DEADLINE_S, TENANT, answers_as_described
-from tests.cli.test_ring import Member, free_ports, wait_until
+from tests.cli.program import DEADLINE_S
+from tests.cli.test_described import TENANT, answers_as_described
+from tests.cli.test_ring import Member, wait_until
+from tests.ports import free_ports
 
 pytestmark = [
     pytest.mark.process,
@@ -20,7 +23,8 @@ pytestmark = [
     pytest.mark.timeout(400),
     pytest.mark.skipif(not postgres.installed(), reason="there is no PostgreSQL here"),
 ]
-EXAMPLES = "12"
+# More of what is drawn for each operation, beside what its description names: `make test-chaos`.
+EXAMPLES = "12" if "TASKTICK_AT_LENGTH" in os.environ else "3"
 CLUSTER_EXAMPLES = "60"
 CLUSTER = "/v1/cluster"
 

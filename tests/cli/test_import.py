@@ -4,7 +4,6 @@ import json
 import subprocess
 from collections import Counter
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -12,6 +11,7 @@ from tasktick.client import core
 from tasktick.client.sync import Client
 from tasktick.ctl.import_lines import BATCH_LINES
 from tests.cli.program import DEADLINE_S, Program, end, until
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -56,7 +56,8 @@ def test_killed_in_the_middle_and_run_again(tmp_path: Path) -> None:
         return running[-1]
 
     try:
-        daemon = start("serve", "--listen", "127.0.0.1:0")
+        listen = f"127.0.0.1:{free_port()}"
+        daemon = start("serve", "--listen", listen)
         until(program.address.is_file, daemon)
         url = program.address.read_text().strip()
         with Client(url, (program.data / "operator.key").read_text().strip()) as client:
@@ -72,7 +73,7 @@ def test_killed_in_the_middle_and_run_again(tmp_path: Path) -> None:
             until(lambda: _count(client) > made + BATCH_LINES, second)
             daemon.kill()
             daemon.wait(DEADLINE_S)
-            start("serve", "--listen", f"127.0.0.1:{urlsplit(url).port}")
+            start("serve", "--listen", listen)
             out, _ = second.communicate(timeout=DEADLINE_S)
             assert second.returncode == 1
 

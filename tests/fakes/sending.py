@@ -3,15 +3,18 @@
 import asyncio
 import socket
 import ssl
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.dispatch.outcome import NEVER_MS, Request
-from tasktick.dispatch.webhook import SenderLimits, WebhookSender
+from tasktick.dispatch.sender import SenderLimits
+from tasktick.dispatch.senders import SENDERS, AnySender
 
 LOOPBACK = AddressPolicy.of(["127.0.0.0/8", "::1/128"])
 NOTHING_ALLOWED = AddressPolicy()
@@ -47,15 +50,37 @@ class FakeResolver(AbstractResolver):
         return
 
 
+# Which of them `sending` uses; `each_sender` runs a suite over all.
+CHOSEN = "session"
+
+
+@pytest.fixture(params=list(SENDERS))
+def each_sender(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run what asks for this over every way of sending."""
+    monkeypatch.setattr(sys.modules[__name__], "CHOSEN", request.param)
+    return str(request.param)
+
+
+def new_sender(
+    policy: AddressPolicy = LOOPBACK,
+    monotonic: Callable[[], float] | None = None,
+    limits: SenderLimits | None = None,
+    resolver: AbstractResolver | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> AnySender:
+    """A sender of the kind whose turn it is, not started."""
+    return SENDERS[CHOSEN](policy, monotonic or monotonic_ms, limits, resolver, tls)
+
+
 @asynccontextmanager
 async def sending(
     policy: AddressPolicy = LOOPBACK,
     resolver: AbstractResolver | None = None,
     tls: ssl.SSLContext | None = None,
     **limits: int,
-) -> AsyncIterator[WebhookSender]:
+) -> AsyncIterator[AnySender]:
     """A started sender whose deadlines are kept."""
-    sender = WebhookSender(policy, monotonic_ms, SenderLimits(**limits), resolver or FakeResolver(), tls)
+    sender = new_sender(policy, None, SenderLimits(**limits), resolver or FakeResolver(), tls)
     await sender.start()
     sweeper = asyncio.create_task(_sweep(sender))
     try:
@@ -67,7 +92,7 @@ async def sending(
         await asyncio.sleep(0)
 
 
-async def _sweep(sender: WebhookSender) -> None:
+async def _sweep(sender: AnySender) -> None:
     while True:
         sender.sweep(monotonic_ms())
         await asyncio.sleep(SWEEP_S)

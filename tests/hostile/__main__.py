@@ -17,9 +17,10 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=500, help="hostile receivers")
     parser.add_argument("--honest", type=int, default=50, help="honest receivers beside them")
     parser.add_argument("--seconds", type=float, default=30.0, help="for how long")
+    parser.add_argument("--sender", default="wire", choices=["wire", "session"], help="how its calls go out")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="tasktick-hostile-"))
-    figures = uvloop.run(Crowd(given.count, given.honest, given.seconds, folder).run())
+    figures = uvloop.run(Crowd(given.count, given.honest, given.seconds, folder, given.sender).run())
     found = faults(figures)
     for line in [*figures.lines(), *found]:
         sys.stdout.write(f"{line}\n")

@@ -30,6 +30,14 @@ BOMB = gzip_bomb(64 << 20)
 # Those that keep to HTTP, so that their connections are used again.
 POLITE = frozenset({"deflate lie", "redirect without end", "echo"})
 
+# Those that come to no end and stay within every bound: the deadline ends them.
+ENDLESS = frozenset(
+    {
+        *("silent", "deaf", "status line drip", "header drip", "header value drip", "body drip", "chunk drip"),
+        "interim answers, then silence",
+    }
+)
+
 # What is answered, and what becomes of it: (status, error code, truncated).
 CASES: dict[str, tuple[Behaviour, Verdict]] = {
     "silent": (silent, (None, "timeout", False)),

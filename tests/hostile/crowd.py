@@ -21,9 +21,10 @@ import aiohttp
 import msgspec
 
 from tests.chaos.dump import open_read_only, signing_secrets
-from tests.chaos.process import ROOT, free_port
+from tests.chaos.process import ROOT
 from tests.fakes.receivers import Behaviour, Receiver, respond
 from tests.hostile.host import Place
+from tests.ports import free_port
 
 SECRET = "hush-3c1f0d5e7a9b"
 HOSTILE_EVERY_S = 4.0
@@ -84,11 +85,12 @@ class Figures(msgspec.Struct, kw_only=True):
 class Crowd:
     """One run."""
 
-    def __init__(self, hostile: int, honest: int, seconds: float, folder: Path) -> None:
+    def __init__(self, hostile: int, honest: int, seconds: float, folder: Path, sender: str) -> None:
         self._hostile = hostile
         self._honest = honest
         self._seconds = seconds
         self._folder = folder
+        self._sender = sender
         self._log = folder / "daemon.log"
         self._data = folder / "data"
         self._lateness_ms: list[int] = []
@@ -155,6 +157,7 @@ class Crowd:
         environment = os.environ | {
             "SSL_CERT_FILE": str(self._folder / "authority.pem"),
             "TASKTICK_LOG__LEVEL": "debug",
+            "TASKTICK_DISPATCH__SENDER": self._sender,
             "PYTHONPATH": str(ROOT),
         }
         where = ["--data", str(self._data), "--listen", f"127.0.0.1:{port}", "--allow-network", "127.0.0.0/8"]

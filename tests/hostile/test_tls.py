@@ -25,10 +25,12 @@ from tests.fakes.receivers import (
 )
 from tests.fakes.sending import FakeResolver, request, sending
 
-pytestmark = pytest.mark.hostile
+pytestmark = [pytest.mark.hostile, pytest.mark.usefixtures("each_sender")]
 
+# Of a call that nothing but its deadline ends; and of one that must end sooner, by what came.
 DEADLINE_MS = 250
-LATE_MS = 500
+FAR_DEADLINE_MS = 30_000
+LATE_MS = 5_000
 UNREAD_BYTES = 12 << 20
 NAME = "receiver.example"
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -44,6 +46,10 @@ class Fault(msgspec.Struct, frozen=True):
     words: str
     behave: Behaviour = honest
     server: Server | None = None
+
+    @property
+    def deadline_ms(self) -> int:
+        return DEADLINE_MS if self.code == "connect_timeout" else FAR_DEADLINE_MS
 
 
 def _in_handshake(words: str, behave: Behaviour) -> Fault:
@@ -103,7 +109,7 @@ async def test_nothing_of_the_request_leaves(name: str, authority: Authority) ->
         sending(resolver=resolver(), tls=trusting(authority)) as sender,
     ):
         url = f"https://{NAME}:{hostile.port}/hook"
-        harmed = asyncio.create_task(sender.send(request(url, timeout_ms=DEADLINE_MS)))
+        harmed = asyncio.create_task(sender.send(request(url, timeout_ms=fault.deadline_ms)))
         served = await sender.send(request(f"https://{NAME}:{other.port}/hook"))
         outcome = await harmed
     assert (outcome.status, outcome.error_code, outcome.error_class) == (None, fault.code, "network"), outcome
@@ -128,7 +134,7 @@ async def test_a_handshake_ends_with_the_connect_timeout(authority: Authority) -
 
 async def test_http_to_a_port_of_https(authority: Authority) -> None:
     async with Receiver(honest, tls=authority.context()) as receiver, sending(tls=trusting(authority)) as sender:
-        outcome = await sender.send(request(receiver.url.replace("https", "http"), timeout_ms=DEADLINE_MS))
+        outcome = await sender.send(request(receiver.url.replace("https", "http"), timeout_ms=FAR_DEADLINE_MS))
     assert outcome.error_code in {"reset", "bad_response"}
     assert receiver.hits == []
 
@@ -157,8 +163,9 @@ CASES: dict[str, tuple[Behaviour, tuple[int | None, str | None, bool]]] = {
 @pytest.mark.parametrize("name", CASES)
 async def test_good_tls_makes_no_receiver_honest(name: str, authority: Authority) -> None:
     behave, expected = CASES[name]
+    deadline_ms = DEADLINE_MS if "timeout" in expected else FAR_DEADLINE_MS
     async with Receiver(behave, tls=authority.context()) as receiver, sending(tls=trusting(authority)) as sender:
-        outcome = await sender.send(request(receiver.url, timeout_ms=DEADLINE_MS))
+        outcome = await sender.send(request(receiver.url, timeout_ms=deadline_ms))
     assert (outcome.status, outcome.error_code, outcome.truncated) == expected, outcome
     assert outcome.byte_left
     assert outcome.duration_ms < DEADLINE_MS + LATE_MS

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tasktick.model.calendar import CalendarUse, Content, Days, Range, Window
 from tasktick.model.schedule import CatchUp, CatchUpMode, Rule
+from tasktick.timetable import policy
 from tasktick.timetable.calendars import DAY_MS, MINUTE_MS, Shade, covers, next_edge, shade_of
 from tasktick.timetable.fires import fires, next_fire
 from tasktick.timetable.policy import Backlog, all_run, catch_up
@@ -30,7 +31,9 @@ def _content(random: Random, about: int) -> Content:
         begin = (about + random.randint(-3 * DAY_MS, 2 * DAY_MS)) // MINUTE_MS * MINUTE_MS
         rule = random.choice([None, *RULES])
         length = random.choice([30 * MINUTE_MS, 7 * 3_600_000, 30 * 3_600_000])
-        left_out = tuple(begin + one * DAY_MS for one in random.sample(range(5), random.randint(0, 2))) if rule else ()
+        left_out = (
+            tuple(begin + one * DAY_MS for one in sorted(random.sample(range(5), random.randint(0, 2)))) if rule else ()
+        )
         ranges.append(Range(begin, begin + length, random.choice([None, "UTC"]), rule, left_out))
     first = day + random.randint(-3, 3)
     days = (Days(first, first + random.randint(0, 1)),) if random.random() < 0.5 else ()
@@ -135,6 +138,60 @@ def test_every_time_is_decided_once_and_what_is_held_never_runs(
     assert [late.runs for late in all_run(Backlog(rule, first, now, shade), 20)] == [
         held[one.nominal_at] is None for one in every[:20]
     ]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_what_takes_long_to_look_at_is_decided_in_parts(number: int, looks: int) -> None:
+    """Each part is what it would be of the whole, and leaves off where the next begins."""
+    random = Random(number)
+    now, zone = random.choice(CHANGES), random.choice(ZONES)
+    rule = Rule(every_ms=random.choice([17, 240]) * MINUTE_MS, timezone=zone)
+    first = next_fire(rule, now - 3 * DAY_MS)
+    shade = shade_of(zone, (CalendarUse("c"),), (), {"c": _content(random, now)})
+    whole = Backlog(rule, first, now, shade) if first is not None else None
+    assert whole is not None
+    assert first is not None
+    held = {one.nominal_at: shade.reason(one.nominal_at) for one in [first, *fires(rule, first.nominal_at, now)]}
+    seen: dict[int, str | None] = {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(policy, "LOOKED_MAX", looks * shade.weight)
+        part = whole
+        while True:
+            pieces = part.pieces()
+            assert len(pieces) <= looks
+            for piece in pieces:
+                inside = [at for at in held if piece.first.nominal_at <= at <= piece.until]
+                seen |= dict.fromkeys(inside, piece.held)
+            following = next_fire(rule, pieces[-1].until)
+            if following is None or following.nominal_at > now:
+                break
+            part = Backlog(rule, following, now, shade)
+    assert list(seen.items()) == list(held.items())
+
+
+def test_a_calendar_of_many_ranges_is_looked_at_so_often_for_one_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of its edges change nothing: a backlog of a year was looked through at once, for minutes."""
+    begin = CHANGES[0] // DAY_MS * DAY_MS
+    ranges = tuple(
+        Range(begin + n * MINUTE_MS, begin + (n + 600) * MINUTE_MS, rrule=f"FREQ=DAILY;BYHOUR={n % 24}")
+        for n in range(50)
+    )
+    shade = shade_of("UTC", (CalendarUse("c"),), (), {"c": Content(ranges=ranges)})
+    looks = 0
+
+    def counted(content: Content, zone: str, at: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return covers(content, zone, at)
+
+    monkeypatch.setattr("tasktick.timetable.calendars.covers", counted)
+    rule = Rule(every_ms=MINUTE_MS)
+    first = next_fire(rule, begin + 10 * DAY_MS)
+    assert first is not None
+    pieces = Backlog(rule, first, begin + 200 * DAY_MS, shade).pieces()
+    assert pieces[-1].until < begin + 200 * DAY_MS
+    assert 0 < looks * shade.weight <= policy.LOOKED_MAX
 
 
 def test_a_shade_of_nothing_is_clear() -> None:

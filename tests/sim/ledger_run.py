@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tasktick.dispatch.sender import SpawningSender
 from tasktick.errors import StoreError
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
@@ -18,6 +19,7 @@ from tasktick.node import Node, World
 from tasktick.service import Services
 from tasktick.settings import Config, DispatchConfig, SchedulerConfig, StoreConfig
 from tasktick.store.connect import raw_connection
+from tests import scratch
 from tests.chaos.ledger import count, judge
 from tests.chaos.ledger_dump import books
 from tests.chaos.ledger_story import Absence, Arrival, LedgerStory
@@ -34,7 +36,6 @@ from tests.sim.world import (
     SimClock,
     SimSender,
     open_database,
-    quick_folder,
     unsealed,
 )
 
@@ -136,7 +137,7 @@ class LedgerPlay:
             random=Random(f"node.{self.seed}.{number}"),
             ids=self.ids,
             database=database,
-            sender=SimSender(self.receivers, self.clock, life, number),
+            sender=SpawningSender(SimSender(self.receivers, self.clock, life, number), services.spawn),
             unseal=unsealed,
             signing=NoSecrets(),
             services=services,
@@ -298,5 +299,5 @@ def _set(death: "asyncio.Future[None]") -> Callable[[], None]:
 
 def play(seed: int) -> Report:
     """One seed, in a folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="tasktick-sim-", dir=quick_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="tasktick-sim-", dir=scratch.quick()) as folder:
         return LedgerPlay(seed, Path(folder)).run()

@@ -64,9 +64,13 @@ def claim_without_due_time() -> None:
 def completion_needs_lease() -> None:
     """The end of an attempt counts only while its partition is still with whoever made it."""
     holds = """EXISTS (
-        SELECT 1 FROM leases AS l WHERE l.partition_id = partition_byte(t.id) AND l.incarnation = t.incarnation
+        SELECT 1 FROM leases AS l WHERE l.partition_id = partition_byte({0}.id) AND l.incarnation = {0}.incarnation
     )"""
-    _plant_sql(task_end_check=(("row.value->>3 IS NULL", f"(row.value->>3 IS NULL AND {holds})"),))
+    guard = "AND tasks.fence = row.value->>1"
+    _plant_sql(
+        task_end_check=(("row.value->>3 IS NULL", f"(row.value->>3 IS NULL AND {holds.format('t')})"),),
+        task_succeed=((guard, f"{guard} AND {holds.format('tasks')}"),),
+    )
 
 
 def no_look_at_the_clock() -> None:

@@ -13,6 +13,7 @@ from tasktick.cluster.seal import Keyring
 from tasktick.cluster.seat import Ring
 from tasktick.cluster.transport import Door, Transport
 from tasktick.dispatch.outcome import Outcome, Request
+from tasktick.dispatch.sender import SpawningSender
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
 from tasktick.node import Node, World
@@ -176,7 +177,7 @@ class RingNode:
             random=Random(f"node.{seed}.{number}"),
             ids=IdMaker(Random(f"ids.{seed}.{number}")),
             database=self.database,
-            sender=sender,
+            sender=SpawningSender(sender, self.services.spawn),
             unseal=unsealed,
             signing=NoSecrets(),
             services=self.services,

@@ -21,13 +21,13 @@ from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import TaskState
 from tasktick.store import counts, leases, schedules, tasks
 from tasktick.store.protocol import Transaction
+from tests import scratch
 from tests.sim.loop import SimLoop
 from tests.sim.ring_clients import RingClients
 from tests.sim.ring_faults import NAMES, Faults, features_of
 from tests.sim.ring_town import CONFIG, STOPS_WITHIN_S, TTL_MS, RingTown
 from tests.sim.run import Report
 from tests.sim.server import reached_by
-from tests.sim.world import quick_folder
 from tests.store import told
 
 UP_WITHIN_S = 6.0
@@ -285,5 +285,5 @@ def bury(loop: SimLoop) -> None:
 
 def play(seed: int) -> Report:
     """One seed, in a folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="tasktick-sim-", dir=quick_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="tasktick-sim-", dir=scratch.quick()) as folder:
         return RingPlay(seed, Path(folder)).run()

@@ -9,6 +9,7 @@ from random import Random
 
 import msgspec
 
+from tasktick.dispatch.sender import SpawningSender
 from tasktick.errors import IllegalTransition
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import AttemptRow
@@ -23,6 +24,7 @@ from tasktick.settings import Config, DispatchConfig, SchedulerConfig
 from tasktick.store import attempts, counts, tasks
 from tasktick.store.protocol import Transaction
 from tasktick.store.tasks import CREATE, Create
+from tests import scratch
 from tests.sim.loop import SimLoop
 from tests.sim.world import (
     Hit,
@@ -32,7 +34,6 @@ from tests.sim.world import (
     SimClock,
     SimSender,
     open_database,
-    quick_folder,
     unsealed,
 )
 from tests.store import told
@@ -111,7 +112,7 @@ class Play:
             random=Random(self.seed * 100 + number),
             ids=self.ids,
             database=database,
-            sender=sender,
+            sender=SpawningSender(sender, services.spawn),
             unseal=unsealed,
             signing=NoSecrets(),
             services=services,
@@ -327,5 +328,5 @@ async def _live_counts(tx: Transaction) -> list[object]:
 
 def play(seed: int) -> Report:
     """One seed, in a folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="tasktick-sim-", dir=quick_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="tasktick-sim-", dir=scratch.quick()) as folder:
         return Play(seed, Path(folder)).run()

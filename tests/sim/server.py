@@ -79,6 +79,9 @@ class ServerTransaction:
             self._raw.execute("INSERT OR IGNORE INTO sim_homes VALUES (:incarnation, :home)", told)
         return await self._inner.run(query, **told)
 
+    async def whole(self, query: str, count: int, /, **parameters: Any) -> bool:
+        return await self._inner.whole(query, count, **self._told(query, parameters))
+
     def _told(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
         return parameters | {"now": self._now} if "now" in parameters and query in by_its_clock() else parameters
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tasktick.dispatch.outcome import Outcome, Request
+from tasktick.dispatch.sender import SpawningSender
 from tasktick.errors import StoreBroken, StoreFull
 from tasktick.metrics import Metrics
 from tasktick.model.attempt import AttemptRow
@@ -29,9 +30,10 @@ from tasktick.store.connect import RawConnection, raw_connection
 from tasktick.store.database import Links, SqliteDatabase
 from tasktick.store.migrate import migrate
 from tasktick.store.tasks import CREATE, Create
+from tests import scratch
 from tests.sim.deadlines import Deadlines
 from tests.sim.loop import SimLoop
-from tests.sim.world import PRAGMAS, Life, NoSecrets, SimClock, outcome_of, quick_folder, unsealed
+from tests.sim.world import PRAGMAS, Life, NoSecrets, SimClock, outcome_of, unsealed
 
 T = TypeVar("T")
 HOP_S = 0.0002
@@ -164,7 +166,7 @@ class Stage:
             random=self.random,
             ids=self.ids,
             database=self.database,
-            sender=self.sender,
+            sender=SpawningSender(self.sender, self.services.spawn),
             unseal=unsealed,
             signing=NoSecrets(),
             services=self.services,
@@ -266,7 +268,7 @@ def play(scenario: Callable[[Stage], Awaitable[None]], config: Config | None = N
     """Play a scenario with a node of its own; a crash of a service that it did not ask for fails it."""
     loop = SimLoop(Random(seed))
     asyncio.set_event_loop(loop)
-    with tempfile.TemporaryDirectory(prefix="tasktick-stage-", dir=quick_folder()) as folder:
+    with tempfile.TemporaryDirectory(prefix="tasktick-stage-", dir=scratch.quick()) as folder:
         try:
             loop.run_until_complete(_play(scenario, loop, Path(folder), config or Config()))
         finally:

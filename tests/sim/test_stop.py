@@ -8,7 +8,7 @@ from tasktick.model.attempt import End
 from tasktick.model.state import State
 from tasktick.settings import Config, DispatchConfig
 from tasktick.store import leases
-from tasktick.store.claims import Ended
+from tasktick.store.endings import Ended
 from tasktick.store.protocol import Batch, Lane, Transaction
 from tests.sim.stage import Stage, Told, play
 
@@ -127,7 +127,7 @@ def test_an_attempt_that_is_cut_before_it_began_is_given_back() -> None:
         stage.sender.script = lambda task_id, attempt: Told(seconds=20)
         await stage.node.start()
         [task] = await stage.add(100, at_most_once=True)
-        await stage.until(lambda: any(flight.task is not None for flight in stage.node.hands.flights()))
+        await stage.until(lambda: any(flight.call is not None for flight in stage.node.hands.flights()))
         await stage.services.stop()
         stage.prepare()
         row = await stage.state(task)

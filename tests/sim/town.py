@@ -16,6 +16,7 @@ from tasktick.cluster.ring import placement
 from tasktick.cluster.seal import Keyring
 from tasktick.cluster.seat import Ring
 from tasktick.cluster.transport import Door, Transport
+from tasktick.dispatch.sender import SpawningSender
 from tasktick.errors import StoreUnavailable
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker
@@ -121,7 +122,7 @@ class Resident:
             random=Random(1_000 + number),
             ids=IdMaker(Random(2_000 + number)),
             database=self.wire,
-            sender=Sender(town, name),
+            sender=SpawningSender(Sender(town, name), self.services.spawn),
             unseal=unsealed,
             signing=NoSecrets(),
             services=self.services,

@@ -217,9 +217,3 @@ class NoSecrets:
 def unsealed(tenant: str, sealed: Mapping[str, str]) -> dict[str, str]:
     """Nothing is sealed here."""
     return dict(sealed)
-
-
-def quick_folder() -> str | None:
-    """A folder in memory, where there is one: what dies here is no disk."""
-    memory = Path("/dev/shm")
-    return str(memory) if memory.is_dir() else None

@@ -224,6 +224,6 @@ async def test_a_wrong_telling_would_be_found(store: Database, tell: Any, said: 
 
 
 async def test_a_task_that_nothing_is_told_of_would_be_found(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Deltas, "_tell", lambda *_: None)
+    monkeypatch.setattr(Deltas, "born", lambda *_: None)
     await World(store).create()
     assert await store.read(told.faults) == ["there are tasks that nothing is told of"]

@@ -9,7 +9,7 @@ from tasktick.cluster.ownership import Ownership
 from tasktick.metrics import Metrics
 from tasktick.model.schedule import LedgerRow, Schedule
 from tasktick.model.task import Due, TaskState
-from tasktick.scheduler import materialise, plan
+from tasktick.scheduler import materialise, plan, turns
 from tasktick.scheduler.materialise import FAILED_REST_MS, LOOK_AT_LEAST_MS, ROUND_EVERY_MS, Decider, Materialiser
 from tasktick.store import schedules
 from tests.store.calendar import MINUTE_MS, PARTITION, Calendar
@@ -115,7 +115,7 @@ async def test_a_schedule_that_cannot_be_planned_holds_up_no_other(
             raise ZeroDivisionError
         return settle(schedule, *rest)  # type: ignore[arg-type] # handed on
 
-    monkeypatch.setattr(materialise, "settle", settle_or_fail)
+    monkeypatch.setattr(turns, "settle", settle_or_fail)
     calendar.world.now += MINUTE_MS
 
     while await materialiser.step() == 0:

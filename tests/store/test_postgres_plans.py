@@ -52,6 +52,7 @@ BY_IDS = (
     "task_claimed",
     "task_end_check",
     "task_end",
+    "task_succeed",
     "task_states",
     "task_change_stale",
     "task_change",

@@ -62,6 +62,28 @@ async def test_an_edit_of_what_a_put_off_fire_sends_is_sent_by_it(calendar: Cale
     assert await calendar.outcomes(name) == []
 
 
+async def test_one_at_its_end_stays_there_though_its_last_run_was_cancelled_until_it_is_changed(
+    calendar: Calendar,
+) -> None:
+    """Times since its end are not made up for; a change of its rule met no fire ahead of it, and failed."""
+    name = await calendar.create(max_fires=1)
+    await calendar.pass_ms(MINUTE_MS)
+    task_id = (await calendar.ledger(name))[0].row.task_id
+    assert task_id is not None
+    await calendar.world.act("cancel", task_id)
+    await calendar.pass_ms(10 * MINUTE_MS)
+    ended = await calendar.row(name)
+    assert (ended.ended, ended.fired, await calendar.outcomes(name)) == (True, 0, ["skipped(cancelled)"])
+    wanted = replaced(ended, rule=Rule(every_ms=2 * MINUTE_MS))
+
+    await calendar.move(name, lambda seen: edit(seen.schedule, wanted, seen.tasks, calendar.moment()))
+
+    after = await calendar.row(name)
+    assert after.next_at is not None
+    assert after.next_at > calendar.world.now
+    assert await calendar.outcomes(name) == ["skipped(cancelled)"]
+
+
 @pytest.mark.parametrize("bound", ["max_fires", "end_at"])
 async def test_a_schedule_that_had_ended_goes_on_from_now(calendar: Calendar, bound: str) -> None:
     begun = calendar.world.now

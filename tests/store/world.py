@@ -14,8 +14,9 @@ from tasktick.model.ids import IdMaker
 from tasktick.model.retry import RetryPolicy
 from tasktick.model.state import State
 from tasktick.model.task import Claimed, NewTask, Payload, Target, TaskDetail, TaskState
-from tasktick.store import attempts, claims, counts, dlq, leases, tasks
-from tasktick.store.claims import ClaimRequest, Ended
+from tasktick.store import attempts, claims, counts, dlq, endings, leases, tasks
+from tasktick.store.claims import ClaimRequest
+from tasktick.store.endings import Ended
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Database, Lane
 from tasktick.store.tasks import CREATE, Create
@@ -39,7 +40,7 @@ class World:
         self.now = NOW
         self.random = Random(seed)
         self.ids = IdMaker(Random(seed))
-        self.end_batch = claims.end_batch(IdMaker(Random(seed + 1)))
+        self.ends = endings.EndWriter(database, IdMaker(Random(seed + 1)))
         self.incarnation = "incarnation-1"
         self.epochs: dict[int, int] = {}
         self._claims = 0
@@ -135,7 +136,7 @@ class World:
 
     async def end(self, *ends: End) -> list[Ended]:
         """What became of these ends, written together."""
-        return await self.database.write_batch(self.end_batch, list(ends))
+        return await self.ends.write(list(ends))
 
     async def payload(self, claimed: Claimed) -> Payload:
         """What an attempt sends: read while it runs, as a dispatcher does."""

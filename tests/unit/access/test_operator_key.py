@@ -91,13 +91,16 @@ async def test_another_secret_under_a_known_prefix_is_refused(database: Database
 
 async def test_the_first_signing_secret(database: Database) -> None:
     vault = Vault(bytes(32))
-    made = [await signing_secrets.ensure(database, "acme", vault, IDS, NOW, lambda: "whsec_x") for _ in range(2)]
+    made = [await signing_secrets.ensure(database, ["acme"], vault, IDS, NOW, lambda: "whsec_x") for _ in range(2)]
 
-    assert made == [True, False]
-    assert [one.text for one in await signing_secrets.active(database, "acme", vault, NOW)] == ["whsec_x"]
-    assert await signing_secrets.active(database, "other", vault, NOW) == []
+    assert made == [["acme"], []]
+    found = await signing_secrets.active(database, ["acme", "other"], vault, NOW)
+    assert {tenant: [one.text for one in secrets] for tenant, secrets in found.items()} == {
+        "acme": ["whsec_x"],
+        "other": [],
+    }
     with pytest.raises(SealBroken):
-        await signing_secrets.active(database, "acme", Vault(bytes(range(32))), NOW)
+        await signing_secrets.active(database, ["acme"], Vault(bytes(range(32))), NOW)
 
 
 def test_who_shares_a_store_is_sent_to_another_nodes_folder() -> None:

@@ -1,9 +1,8 @@
 """The signing secrets that are in use: when one of them ends, and when the store does not answer."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import TypeVar, cast
 
 import pytest
 
@@ -15,26 +14,22 @@ from tasktick.clock import SystemClock
 from tasktick.errors import StoreFull
 from tasktick.model.ids import IdMaker
 from tasktick.store import secrets as stored_secrets
-from tasktick.store.protocol import Database
+from tasktick.store.protocol import Database, Operation
 from tests.store.drivers import sqlite
 
+T = TypeVar("T")
 NOW = 1_800_000_000_000
 
 
 async def test_a_change_that_could_not_be_read_is_read_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     stored, full = ["old"], [False]
 
-    async def ensure(*_: object) -> bool:
+    async def active(*_: object) -> dict[str, list[SigningSecret]]:
         if full[0]:
             raise StoreFull("The disk that holds the store is full.")
-        return False
+        return {"ada": [SigningSecret(text, text, 0) for text in stored]}
 
-    async def active(*_: object) -> list[SigningSecret]:
-        return [SigningSecret(text, text, 0) for text in stored]
-
-    replaced: dict[str, Callable[..., Awaitable[Any]]] = {"ensure": ensure, "active": active}
-    for name, function in replaced.items():
-        monkeypatch.setattr(signing_secrets, name, function)
+    monkeypatch.setattr(signing_secrets, "active", active)
     ids = IdMaker(Random(1))
     keys = SigningKeys(
         cast(Database, None), Vault(bytes(KEY_BYTES)), ids, SystemClock(), lambda: "made", lambda text: text.encode()
@@ -92,3 +87,39 @@ async def test_a_secret_signs_until_its_end_and_not_beyond(tmp_path: Path) -> No
         clock.now += 1
         await keys.load(["ada"])
         assert list(keys.of("ada")) == [b"new"]
+
+
+class CountingDatabase:
+    """Counts what is asked of a database."""
+
+    shared = False
+
+    def __init__(self, inner: Database) -> None:
+        self._inner = inner
+        self.reads = self.writes = 0
+
+    async def read(self, operation: Operation[T]) -> T:
+        self.reads += 1
+        return await self._inner.read(operation)
+
+    async def write(self, operation: Operation[T]) -> T:
+        self.writes += 1
+        return await self._inner.write(operation)
+
+
+async def test_the_tenants_of_a_batch_are_read_and_made_together(tmp_path: Path) -> None:
+    vault, ids, clock = Vault(bytes(KEY_BYTES)), IdMaker(Random(1)), StandingClock(NOW)
+    tenants = [f"tenant-{number}" for number in range(100)]
+    async with sqlite(tmp_path) as database:
+        counted = CountingDatabase(database)
+        made = iter(f"secret-{number}" for number in range(200))
+        keys = SigningKeys(cast(Database, counted), vault, ids, clock, lambda: next(made), lambda text: text.encode())
+        await keys.load(tenants)
+        assert (counted.reads, counted.writes) == (2, 1), "what there is, what is made, and that"
+        assert len({tuple(keys.of(tenant)) for tenant in tenants}) == len(tenants)
+        await keys.load(tenants)
+        assert (counted.reads, counted.writes) == (2, 1)
+        again = SigningKeys(cast(Database, counted), vault, ids, clock, lambda: next(made), lambda text: text.encode())
+        await again.load(tenants)
+        assert (counted.reads, counted.writes) == (3, 1)
+        assert [again.of(tenant) for tenant in tenants] == [keys.of(tenant) for tenant in tenants]

@@ -12,6 +12,8 @@ import pytest
 
 from tests.fakes.sending import request, sending, until
 
+pytestmark = pytest.mark.usefixtures("each_sender")
+
 Harm = Callable[[socket.socket], None]
 KEPT: list[socket.socket] = []
 

@@ -103,6 +103,7 @@ def test_the_edges_of_every_range_are_refused_when_a_task_is_made(address: str) 
     assert refused.value.code == "target_forbidden"
 
 
+@pytest.mark.usefixtures("each_sender")
 async def test_no_spelling_connects() -> None:
     """As if nothing had been judged before, and with a resolver that leads every name to a canary."""
     resolver = FakeResolver(otherwise=EVERY_CANARY)
@@ -117,6 +118,7 @@ async def test_no_spelling_connects() -> None:
     assert resolver.asked  # some spellings are names to the connector, and got that far
 
 
+@pytest.mark.usefixtures("each_sender")
 async def test_no_forbidden_literal_connects() -> None:
     async with canaries() as receivers, sending(NOTHING_ALLOWED) as sender:
         for address in [*EDGES, "127.0.0.1", "::1", "::ffff:127.0.0.1", "::ffff:a9fe:a9fe"]:
@@ -127,6 +129,7 @@ async def test_no_forbidden_literal_connects() -> None:
         assert untouched(receivers)
 
 
+@pytest.mark.usefixtures("each_sender")
 async def test_no_name_of_a_forbidden_address_connects() -> None:
     forbidden = [*EDGES, *EVERY_CANARY]
     resolver = FakeResolver({f"n{index}.example": [address] for index, address in enumerate(forbidden)})
@@ -159,6 +162,7 @@ def test_the_socket_factory_refuses_a_zone(address: str) -> None:
         factory((socket.AF_INET6, socket.SOCK_STREAM, 0, "", (address, 80, 0, 1)))
 
 
+@pytest.mark.usefixtures("each_sender")
 async def test_control_the_canaries_are_reached_by_who_is_let_through() -> None:
     resolver = FakeResolver({"v4.example": ["127.0.0.1"], "v6.example": ["::1"]})
     async with canaries() as (v4, v6), sending(LOOPBACK, resolver) as sender:
@@ -172,6 +176,7 @@ async def test_control_the_canaries_are_reached_by_who_is_let_through() -> None:
         assert (len(v4.hits), len(v6.hits)) == (3, 2)
 
 
+@pytest.mark.usefixtures("each_sender")
 async def test_of_a_mixed_answer_only_the_permitted_address_is_dialled() -> None:
     policy = AddressPolicy.of(["127.0.0.0/8"])
     resolver = FakeResolver({"mixed.example": ["::1", "10.0.0.1", "127.0.0.1", "169.254.169.254"]})
@@ -181,6 +186,7 @@ async def test_of_a_mixed_answer_only_the_permitted_address_is_dialled() -> None
         assert v6.connections == 0
 
 
+@pytest.mark.usefixtures("each_sender")
 async def test_a_name_that_turns_to_a_forbidden_address_is_refused_then() -> None:
     policy = AddressPolicy.of(["127.0.0.0/8"])
     resolver = FakeResolver({"turning.example": ["127.0.0.1"]})
@@ -192,6 +198,7 @@ async def test_a_name_that_turns_to_a_forbidden_address_is_refused_then() -> Non
         assert v6.connections == 0
 
 
+@pytest.mark.usefixtures("each_sender")
 @pytest.mark.parametrize("listen", ["same", "0.0.0.0", "::"])
 async def test_the_daemons_own_endpoints_are_refused_at_connect(listen: str) -> None:
     resolver = FakeResolver(otherwise=EVERY_CANARY)
@@ -233,6 +240,7 @@ async def test_the_resolver_keeps_the_first_few_permitted_addresses() -> None:
         await resolver.resolve("forbidden.example")
 
 
+@pytest.mark.usefixtures("each_sender")
 async def test_proxies_of_the_environment_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     async with canaries() as (v4, v6):
         for name in ("http_proxy", "https_proxy", "all_proxy"):

@@ -2,15 +2,15 @@
 
 import asyncio
 
-import aiohttp
 import pytest
-from aiohttp import http_parser
 
+from tasktick.dispatch.bounds import BODY_BYTES_MAX, KEPT_HEADERS_MAX
 from tasktick.dispatch.guard import AddressPolicy
-from tasktick.dispatch.outcome import BODY_BYTES_MAX, Outcome
-from tasktick.dispatch.webhook import KEPT_HEADERS_MAX, WebhookSender
+from tasktick.dispatch.outcome import Outcome
 from tests.fakes.receivers import Receiver, answering, dying_keepalive, honest, respond, silent
-from tests.fakes.sending import LOOPBACK, NOTHING_ALLOWED, FakeResolver, monotonic_ms, request, sending, until
+from tests.fakes.sending import LOOPBACK, NOTHING_ALLOWED, request, sending, until
+
+pytestmark = pytest.mark.usefixtures("each_sender")
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -74,22 +74,6 @@ async def test_one_send_writes_one_request_over_a_dying_connection(method: str) 
     assert second.byte_left
     assert [hit.method for hit in receiver.hits] == [method, method]
     assert receiver.connections == 1
-
-
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_control_the_client_would_have_sent_it_again(method: str) -> None:
-    async with Receiver(dying_keepalive) as receiver, sending() as sender:
-        assert sender._session is not None
-        sender._session._retry_connection = True
-        await sender.send(request(receiver.url, method))
-        await sender.send(request(receiver.url, method))
-    assert len(receiver.hits) == 3
-
-
-async def test_the_start_fails_without_the_c_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_parser, "HttpResponseParser", http_parser.HttpResponseParserPy)
-    with pytest.raises(AssertionError, match="C parser"):
-        await WebhookSender(LOOPBACK, monotonic_ms, resolver=FakeResolver()).start()
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 400, 404, 410, 429, 500, 503])
@@ -232,7 +216,3 @@ async def test_cookies_are_not_kept() -> None:
         for _ in range(2):
             await sender.send(request(receiver.url))
     assert all("cookie" not in hit.headers for hit in receiver.hits)
-
-
-def test_the_client_still_has_the_switch_for_its_re_send() -> None:
-    assert "_retry_connection" in aiohttp.ClientSession.ATTRS

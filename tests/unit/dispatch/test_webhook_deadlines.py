@@ -9,17 +9,16 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
-import msgspec
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tasktick.dispatch.connector import BoundedHandler
 from tasktick.dispatch.outcome import Request
-from tasktick.dispatch.webhook import WebhookSender
 from tests.fakes.receivers import Receiver, answering, honest, silent
-from tests.fakes.sending import LOOPBACK, FakeResolver, monotonic_ms, request, sending, until
+from tests.fakes.sending import FakeResolver, monotonic_ms, new_sender, request, sending, until
+
+pytestmark = pytest.mark.usefixtures("each_sender")
 
 BRIEF_MS = 60
 LARGE_BYTES = 200_000
@@ -87,7 +86,7 @@ async def test_an_unknown_name() -> None:
 
 async def test_the_system_is_asked_for_names() -> None:
     async with Receiver(honest) as receiver:
-        sender = WebhookSender(LOOPBACK, monotonic_ms)
+        sender = new_sender()
         await sender.start()
         outcome = await sender.send(request(f"http://localhost:{receiver.port}/"))
         await sender.close()
@@ -143,7 +142,7 @@ async def test_a_connection_made_too_late_is_not_written_to() -> None:
     """The clock is looked at again between connecting and writing."""
     ticks = iter([0.0, 2.0])
     async with Receiver(honest) as receiver:
-        sender = WebhookSender(LOOPBACK, lambda: next(ticks, 3.0), resolver=FakeResolver())
+        sender = new_sender(monotonic=lambda: next(ticks, 3.0), resolver=FakeResolver())
         await sender.start()
         late = Request("POST", receiver.url, [], b"{}", deadline_ms=9.0, start_by_ms=1.0)
         outcome = await sender.send(late)
@@ -182,7 +181,7 @@ async def test_nothing_arrives_after_the_deadline() -> None:
 
 async def test_sweeping_ends_only_what_is_past_its_deadline() -> None:
     async with Receiver(silent) as receiver:
-        sender = WebhookSender(LOOPBACK, monotonic_ms, resolver=FakeResolver())
+        sender = new_sender(resolver=FakeResolver())
         await sender.start()
         now_ms = monotonic_ms()
         sends = [asyncio.create_task(sender.send(request(receiver.url, timeout_ms=ms))) for ms in (1_000, 2_000)]
@@ -220,32 +219,3 @@ async def test_a_task_that_was_swept_goes_on() -> None:
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
-
-
-async def test_nothing_leaves_that_was_stopped_between_its_connection_and_its_first_byte() -> None:
-    """The process may be stopped between the two for longer than its claim lasts."""
-    stopped_ms = 0.0
-
-    def now_ms() -> float:
-        return monotonic_ms() + stopped_ms
-
-    async with Receiver(honest) as receiver:
-        sender = WebhookSender(LOOPBACK, now_ms, resolver=FakeResolver())
-        await sender.start()
-        assert sender._connector is not None
-        hand_out = sender._connector._on_connected
-
-        def connected(handler: BoundedHandler) -> None:
-            nonlocal stopped_ms
-            hand_out(handler)
-            stopped_ms += 60_000.0
-
-        sender._connector._on_connected = connected
-        outcome = await sender.send(request(receiver.url, start_within_ms=2_000))
-        assert (outcome.status, outcome.error_code, outcome.byte_left) == (None, "too_late", False)
-        assert receiver.hits == []
-        sender._connector._on_connected = hand_out
-        again = msgspec.structs.replace(request(receiver.url), start_by_ms=now_ms() + 2_000)
-        assert (await sender.send(again)).status == 200
-        await sender.close()
-    assert len(receiver.hits) == 1

@@ -10,6 +10,7 @@ from tasktick.errors import ConfigError
 from tasktick.processes.sockets import adopt, open_all_gossip, open_gossip
 from tasktick.processes.supervisor import config_of
 from tasktick.settings import ClusterConfig, Config, ServerConfig, StoreConfig, check, check_processes
+from tests.ports import ports_in_a_row
 
 STORE = StoreConfig(url="postgresql://db/tasktick")
 
@@ -20,20 +21,8 @@ def settings(gossip: str | None = None, join: tuple[str, ...] = (), processes: i
     )
 
 
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row that are free."""
-    for first in range(40_000, 60_000, count):
-        try:
-            for pair in [open_gossip("127.0.0.1", port) for port in range(first, first + count)]:
-                pair.close()
-        except OSError:
-            continue
-        return first
-    raise AssertionError("no ports are free")
-
-
 def test_each_process_has_the_next_port() -> None:
-    first = free_ports(3)
+    first = ports_in_a_row(3)
     pairs = open_all_gossip(settings(f"127.0.0.1:{first}"))
     try:
         assert [pair.address for pair in pairs] == [f"127.0.0.1:{first + at}" for at in range(3)]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tasktick.ready.deadline import Entry
-from tasktick.ready.limits import Limits, Reason
+from tasktick.ready.limits import AHEAD_MAX, CALLS_QUICK, Limits, Reason
 
 
 def entry(tenant: str = "ada", queue: str = "mail", host: str = "one") -> Entry:
@@ -95,12 +95,55 @@ def fill(limits: Limits) -> None:
         limits.take(entry())
 
 
-def test_a_receiver_that_answers_at_once_stays_at_the_least() -> None:
+def test_a_receiver_that_answers_at_once_is_called_no_more_at_once_and_claimed_ahead_for() -> None:
     limits = Limits()
     fill(limits)
     assert limits.in_flight == 64
-    observe(limits, 1000, 2.0)
+    for _ in range(1_000):
+        fill(limits)
+        observe(limits, 1, 2.0)
+    assert limits.host_cap("one") == 64 + AHEAD_MAX
+    assert limits.calls_at_once("one") == CALLS_QUICK
+
+
+def test_nothing_is_claimed_ahead_without_demand() -> None:
+    limits = Limits()
+    limits.take(entry())
+    observe(limits, 1_000, 2.0)
     assert limits.host_cap("one") == 64
+
+
+def test_nothing_more_is_claimed_ahead_for_a_receiver_that_is_quick_no_more() -> None:
+    limits = Limits()
+    for _ in range(1_000):
+        fill(limits)
+        observe(limits, 1, 2.0)
+    for _ in range(40):
+        limits.release(entry())
+        observe(limits, 1, 30.0)
+    assert limits.host_cap("one") == 64
+    assert limits.calls_at_once("one") == 64
+
+
+def test_a_setting_bounds_the_calls_of_a_quick_receiver_too() -> None:
+    limits = Limits(host_min=10, host_max=10)
+    for _ in range(1_000):
+        fill(limits)
+        observe(limits, 1, 2.0)
+    assert limits.calls_at_once("one") == 10
+    assert limits.host_cap("one") == 10 + AHEAD_MAX
+
+
+def test_a_stranger_is_called_as_far_as_may_be_claimed() -> None:
+    assert Limits(host_min=100).calls_at_once("new") == 100
+
+
+def test_who_is_held_is_called_one_at_a_time_at_the_most() -> None:
+    """What was claimed before must come to its end: it is given back when its time to start has passed."""
+    limits = Limits()
+    fill(limits)
+    limits.set_host_cap("one", 0)
+    assert limits.calls_at_once("one") == 1
 
 
 def test_a_slow_receiver_with_more_to_do_doubles_each_round_up_to_the_most() -> None:
@@ -127,6 +170,8 @@ def test_it_comes_down_when_answers_are_quick_again() -> None:
         fill(limits)
         observe(limits, 1, 5000.0)
     assert limits.host_cap("one") == 256
+    while limits.in_flight:
+        limits.release(entry())
     observe(limits, 1000, 1.0)
     assert limits.host_cap("one") == 64
 

@@ -84,11 +84,12 @@ UPDATE tasks SET
 FROM locked
 WHERE tasks.partition_id = ANY (ARRAY[locked.partition_id]) AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
 
--- In the order of their ids; one that is named twice is one.
+-- In the order of their ids; one that is named twice is one. With what is to be sent, unless that is more than so many
+-- characters. Put together as text: the payloads would only be parsed to be written again.
 -- name: task_claimed
-SELECT json_agg(json_build_array(
+SELECT '[' || string_agg('[' || json_build_array(
     -- include: claimed
-))
+)::text || ',' || CASE WHEN length(p.payload) <= :chars_max::integer THEN p.payload ELSE 'null' END || ']', ',') || ']'
 FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
 CROSS JOIN LATERAL (
     SELECT * FROM tasks
@@ -100,7 +101,12 @@ CROSS JOIN LATERAL (
     SELECT * FROM task_details
     WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
     OFFSET 0
-) AS d;
+) AS d
+LEFT JOIN LATERAL (
+    SELECT * FROM payloads
+    WHERE partition_id = t.partition_id AND task_id = coalesce(t.template_id, t.id) AND version = t.payload_version
+    OFFSET 0
+) AS p ON true;
 
 -- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
 -- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
@@ -136,6 +142,29 @@ SELECT json_agg(json_build_array(place, live, cancel, reason)) FROM (
         )
 ) AS found
 WHERE NOT live OR cancel;
+
+-- All of these, which are `:count`, or none. Rows: id, fence, claim_id, now, started_at, sla_met.
+-- name: task_succeed
+WITH given AS MATERIALIZED (
+    SELECT
+        (row->>0)::uuid AS id, (row->>1)::bigint AS fence, (row->>2)::bigint AS claim_id, (row->>3)::bigint AS now,
+        (row->>4)::bigint AS started_at, (row->>5)::boolean AS sla_met
+    FROM jsonb_array_elements(:rows::text::jsonb) AS rows (row)
+), locked AS MATERIALIZED (
+    SELECT t.partition_id, t.id, given.now, given.started_at, given.sla_met
+    FROM given
+    JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+    WHERE t.state + 0 = 4 AND t.fence = given.fence AND t.claim_id = given.claim_id
+    ORDER BY partition_of(given.id), given.id
+    FOR NO KEY UPDATE OF t
+)
+UPDATE tasks SET
+    state = 10, version = tasks.version + 1, updated_at = locked.now, interruptions = 0, started_at = locked.started_at,
+    sla_met = coalesce(tasks.sla_met, locked.sla_met), completed_at = locked.now, reason = NULL,
+    lease_until = NULL, cancel_requested = false
+FROM locked
+WHERE tasks.partition_id = ANY (ARRAY[locked.partition_id]) AND tasks.id = locked.id AND tasks.state + 0 = 4
+    AND (SELECT count(*) FROM locked) = :count::bigint;
 
 -- Rows: id, fence, claim_id, state, now, attempt, due_at, new_fence, interruptions, uncounted, started_at,
 -- sla_met, completed_at, reason. The rows are locked by task_end_check.

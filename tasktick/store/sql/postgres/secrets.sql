@@ -18,6 +18,15 @@ SELECT json_agg(json_build_object(
 FROM secrets
 WHERE (:tenant::text IS NULL OR tenant = :tenant::text) AND (:kind::text IS NULL OR kind = :kind::text);
 
+-- The same of several tenants.
+-- name: secrets_of
+SELECT json_agg(json_build_object(
+    'id', id, 'tenant', tenant, 'kind', kind, 'sealed', sealed, 'created_at', created_at,
+    'retired_at', coalesce(retired_at, retires_at)
+) ORDER BY created_at DESC, id DESC)
+FROM secrets
+WHERE tenant = ANY (ARRAY(SELECT value FROM json_array_elements_text(:tenants::text::json))) AND kind = :kind::text;
+
 -- At once, unless that has happened.
 -- name: secrets_retire
 UPDATE secrets SET retired_at = :now::bigint

@@ -41,11 +41,15 @@ WHERE tasks.id = row.value->>0
             AND (earlier.state IN (1, 4, 5, 7) OR (earlier.state = 2 AND earlier.due_at <= :now + :early_ms))
     ));
 
+-- With what is to be sent, unless that is more than so many characters. Put together as text: the payloads would only be
+-- parsed to be written again.
 -- name: task_claimed
-SELECT json_group_array(json_array(
+SELECT '[' || group_concat('[' || json_array(
     -- include: claimed
-))
-FROM tasks AS t JOIN task_details AS d ON d.id = t.id
+) || ',' || CASE WHEN length(p.payload) <= :chars_max THEN p.payload ELSE 'null' END || ']') || ']'
+FROM tasks AS t
+CROSS JOIN task_details AS d ON d.id = t.id
+LEFT JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
 WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state = 4 AND t.claim_id = :claim_id;
 
 -- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
@@ -69,6 +73,16 @@ SELECT json_group_array(json_array(place, live, cancel, reason)) FROM (
         )
 )
 WHERE NOT live OR cancel;
+
+-- Rows: id, fence, claim_id, now, started_at, sla_met. Who runs it undoes it where it does not change every row.
+-- name: task_succeed
+UPDATE tasks SET
+    state = 10, version = tasks.version + 1, updated_at = row.value->>3, interruptions = 0, started_at = row.value->>4,
+    sla_met = coalesce(tasks.sla_met, row.value->>5), completed_at = row.value->>3, reason = NULL,
+    lease_until = NULL, cancel_requested = 0
+FROM jsonb_each(:rows) AS row
+WHERE tasks.id = row.value->>0 AND tasks.state = 4
+    AND tasks.fence = row.value->>1 AND tasks.claim_id = row.value->>2;
 
 -- Rows: id, fence, claim_id, state, now, attempt, due_at, new_fence, interruptions, uncounted, started_at,
 -- sla_met, completed_at, reason.

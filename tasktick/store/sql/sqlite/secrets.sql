@@ -20,6 +20,18 @@ FROM (
     ORDER BY created_at DESC, id DESC
 );
 
+-- The same of several tenants.
+-- name: secrets_of
+SELECT json_group_array(json_object(
+    'id', id, 'tenant', tenant, 'kind', kind, 'sealed', sealed, 'created_at', created_at,
+    'retired_at', coalesce(retired_at, retires_at)
+))
+FROM (
+    SELECT s.* FROM (SELECT DISTINCT value FROM json_each(:tenants)) AS wanted
+    CROSS JOIN secrets AS s ON s.tenant = wanted.value AND s.kind = :kind
+    ORDER BY s.created_at DESC, s.id DESC
+);
+
 -- At once, unless that has happened.
 -- name: secrets_retire
 UPDATE secrets SET retired_at = :now

@@ -1,0 +1,278 @@
+"""How attempts end in the store: state, attempt row, dead letter and counts, in one transaction.
+
+The end of an attempt needs its own fence and claim, from whoever shows them, so that work done is not thrown away
+when a partition has moved. What does not match is stale, and nothing happens.
+
+Nearly all attempts end in nearly the same way: they succeed, and nothing waits for them. Those are a batch of their
+own (`success_batch`), one guarded statement that changes all of its rows or none; where it changes none, because one of
+them is stale, they end like all others, each judged by itself.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from itertools import repeat
+from typing import Any
+
+import msgspec
+from msgspec.structs import astuple
+
+from tasktick.errors import StoreBroken
+from tasktick.model.attempt import AttemptRow, End
+from tasktick.model.ids import IdMaker, partition_of
+from tasktick.model.schedule import Recorder
+from tasktick.model.state import TERMINAL, Event, State, after
+from tasktick.model.task import Due
+from tasktick.store import failures, lines, schedule_faults, schedules, waiting
+from tasktick.store.counts import Deltas
+from tasktick.store.failures import FireEnd
+from tasktick.store.fires import count_failed
+from tasktick.store.protocol import Batch, Lane, Transaction, Writer
+from tasktick.store.rows import EndFault
+
+
+class Ended(msgspec.Struct, frozen=True, gc=False):
+    """What became of an attempt's end: the state that followed, or stale."""
+
+    id: str
+    state: State | None
+    woken: Due | None = None
+    """Who waited for it, and may go now."""
+
+
+def end_batch(ids: IdMaker) -> Batch:
+    """The batch by which attempts end; dead letters get their ids from `ids`."""
+
+    async def operation(tx: Transaction, ends: list[Any]) -> list[Any]:
+        return await end(tx, ends, ids)
+
+    return Batch("end", Lane.FIRE, operation)
+
+
+def success_batch(ids: IdMaker) -> Batch:
+    """The batch by which attempts end that are a plain success."""
+
+    async def operation(tx: Transaction, ends: list[Any]) -> list[Any]:
+        return await succeed(tx, ends, ids)
+
+    return Batch("succeed", Lane.FIRE, operation)
+
+
+class EndWriter:
+    """Writes ends: the plain successes as one batch, the others as another, at once."""
+
+    def __init__(self, writer: Writer, ids: IdMaker) -> None:
+        self._writer = writer
+        self._plain = success_batch(ids)
+        self._other = end_batch(ids)
+
+    async def write(self, ends: list[End]) -> list[Any]:
+        """What became of each; as `write_batch` it raises where nothing of them was written."""
+        plain = [one for one in ends if is_plain(one)]
+        if len(plain) == len(ends):
+            return await self._writer.write_batch(self._plain, plain)
+        other = [one for one in ends if not is_plain(one)]
+        if not plain:
+            return await self._writer.write_batch(self._other, other)
+        both = await asyncio.gather(
+            self._writer.write_batch(self._plain, plain),
+            self._writer.write_batch(self._other, other),
+            return_exceptions=True,
+        )
+        return _joined(ends, *both)
+
+
+def _joined(ends: list[End], of_plain: list[Any] | BaseException, of_other: list[Any] | BaseException) -> list[Any]:
+    """The results of all, in their order; an error, if nobody knows what was written, or nothing was."""
+    unknown = next((one for one in (of_plain, of_other) if isinstance(one, StoreBroken)), None)
+    if unknown is not None:
+        raise unknown
+    if isinstance(of_plain, BaseException) and isinstance(of_other, BaseException):
+        raise of_plain
+    count = sum(map(is_plain, ends))
+    results = {True: _each(of_plain, count), False: _each(of_other, len(ends) - count)}
+    return [next(results[is_plain(one)]) for one in ends]
+
+
+def _each(outcome: list[Any] | BaseException, count: int) -> Iterator[Any]:
+    return repeat(outcome, count) if isinstance(outcome, BaseException) else iter(outcome)
+
+
+def is_plain(one: End) -> bool:
+    """Whether this is a success that nothing waits for: the most of all ends by far."""
+    return one.event is Event.SUCCEED and one.claimed.schedule_id is None and one.expired_by is None
+
+
+async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
+    """End attempts that are a plain success."""
+    ordered = sorted(ends, key=_task_id)
+    rows = [_success_row(one) for one in ordered]
+    if len({row[0] for row in rows}) < len(rows) or not await tx.whole("task_succeed", len(rows), rows=rows):
+        return await end(tx, ends, ids)
+    await tx.run("attempt_insert", rows=[astuple(one.attempt) for one in ordered if one.attempt is not None])
+    await _free_names(tx, ordered)
+    deltas = Deltas()
+    for one in ordered:
+        task = one.claimed
+        deltas.moved(task.tenant, State.RUNNING, State.SUCCEEDED, task.id, one.now, task.attempt)
+    await deltas.write(tx)
+    return [Ended(one.claimed.id, State.SUCCEEDED) for one in ends]
+
+
+def _task_id(one: End) -> str:
+    return one.claimed.id
+
+
+def _success_row(one: End) -> tuple[Any, ...]:
+    """The row that `task_succeed` reads, in its order."""
+    claimed = one.claimed
+    return claimed.id, claimed.fence, claimed.claim_id, one.now, one.started_at, one.sla_met
+
+
+async def _free_names(tx: Transaction, finished: Sequence[End]) -> None:
+    """The keys of tasks that have finished may be another's."""
+    freed = [one.claimed.id for one in finished if one.claimed.keyed]
+    if freed:
+        await tx.run("names_free", kind="task", ids=freed)
+
+
+async def end(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
+    """End attempts: state, attempt row, dead letter and counts in one transaction."""
+    order = sorted(range(len(ends)), key=lambda at: ends[at].claimed.id)
+    fires = [one.claimed for one in ends if one.claimed.template_id is not None]
+    if fires:
+        await lines.hold(tx, tasks=[one.id for one in fires], schedules=[str(one.schedule_id) for one in fires])
+    faults = await faults_of(tx, [ends[at] for at in order])
+    states: list[State | None] = [None] * len(ends)
+    valid: dict[str, tuple[End, State]] = {}
+    reasons: dict[str, str] = {}
+    for place, at in enumerate(order):
+        one, fault = ends[at], faults.get(place)
+        if (fault is None or fault.live) and one.claimed.id not in valid:
+            state = states[at] = _after(one, cancel=fault is not None and fault.cancel)
+            valid[one.claimed.id] = one, state
+            if fault is not None and state is State.CANCELLED and fault.reason is not None:
+                reasons[one.claimed.id] = fault.reason
+    woken = await _write_ends(tx, list(valid.values()), reasons, ids) if valid else {}
+    return [
+        Ended(one.claimed.id, state, None if state is None else woken.get(one.claimed.id))
+        for one, state in zip(ends, states, strict=True)
+    ]
+
+
+async def faults_of(tx: Transaction, ends: list[End]) -> dict[int, EndFault]:
+    """By their place, those of these ends that are stale, or whose task was asked to cancel."""
+    now = max(one.now for one in ends)
+    found = await tx.rows("task_end_check", EndFault, rows=[_guard(one) for one in ends], now=now)
+    return {fault.place: fault for fault in found}
+
+
+def _after(one: End, *, cancel: bool) -> State:
+    """A task that was asked to cancel keeps a success; everything else becomes the cancellation."""
+    if cancel and one.event is not Event.SUCCEED:
+        return after(Event.CANCEL_RUNNING, State.RUNNING)
+    if one.event is Event.RELEASE and one.attempt is None and one.claimed.claimed_from == State.RETRYING:
+        return State.RETRYING
+    return one.state
+
+
+def _guard(one: End) -> tuple[Any, ...]:
+    """The row that `task_end_check` reads."""
+    claimed = one.claimed
+    return claimed.id, claimed.fence, claimed.claim_id, one.expired_by, claimed.schedule_id
+
+
+async def _write_ends(
+    tx: Transaction, valid: list[tuple[End, State]], reasons: Mapping[str, str], ids: IdMaker
+) -> dict[str, Due]:
+    """Write them; why one was cancelled stands in `reasons`, unless that was by hand."""
+    changed = await tx.run("task_end", rows=[_end_row(one, state, reasons) for one, state in valid])
+    assert changed == len(valid), "the guard was checked in this very transaction"
+    attempts = [astuple(one.attempt) for one, _ in valid if one.attempt is not None]
+    if attempts:
+        await tx.run("attempt_insert", rows=attempts)
+    dead = [(one, state) for one, state in valid if state is State.DEAD]
+    if dead:
+        await tx.run("dead_letter_insert", rows=[dead_letter(one, ids) for one, _ in dead])
+    await _free_names(tx, [one for one, state in valid if state >= State.SUCCEEDED])
+    deltas = Deltas()
+    for one, state in valid:
+        task = one.claimed
+        deltas.moved(task.tenant, State.RUNNING, state, task.id, one.now, one.attempt_number)
+    fires = [(one, state) for one, state in valid if one.claimed.schedule_id is not None and state in TERMINAL]
+    woken = await _fires_ended(tx, fires, deltas) if fires else {}
+    await deltas.write(tx)
+    return woken
+
+
+async def _fires_ended(tx: Transaction, fires: list[tuple[End, State]], deltas: Deltas) -> dict[str, Due]:
+    """What the end of a fire means for its schedule: the next in line goes, failures count, 410 stops it."""
+    last = fires[0][0]
+    dead = [one for one, state in fires if state is State.DEAD]
+    fires_of = sorted({str(one.claimed.schedule_id) for one, _ in fires})
+    if dead:
+        given_up = [(str(one.claimed.schedule_id), one.claimed.run_at, one.claimed.id) for one in dead]
+        await count_failed(tx, given_up)
+    failing = await failures.failing(tx, fires_of)
+    enough = await failures.count(tx, [_fire_end(one, state) for one, state in fires])
+    if dead or failing:
+        await deltas.write(tx)  # what follows from them is told behind them
+        still = await failures.failing(tx, fires_of)
+        await schedule_faults.tell_dead(tx, dead, still)
+        await schedule_faults.tell_recovered(tx, fires, failing.keys() - still.keys())
+    gone = sorted({str(one.claimed.schedule_id) for one in dead if _is_gone(one)})
+    if gone or enough:
+        by = Recorder(last.now, next((one.attempt.node for one in dead if one.attempt), ""), last.claimed.epoch, "")
+        # First: who is in line does not go to a receiver that is gone.
+        await schedules.pause_gone(tx, gone, by)
+        await failures.pause(tx, enough, by)
+    ended = [one.claimed.id for one, _ in fires]
+    woken = await waiting.let_go(tx, ended, last.now, deltas)
+    return woken | await lines.leave(tx, ended, last.now, deltas)
+
+
+def _fire_end(one: End, state: State) -> FireEnd:
+    return FireEnd(str(one.claimed.schedule_id), one.claimed.id, one.claimed.run_at, state)
+
+
+def _is_gone(one: End) -> bool:
+    return one.attempt is not None and one.attempt.status == HTTPStatus.GONE
+
+
+def _end_row(one: End, state: State, reasons: Mapping[str, str]) -> tuple[Any, ...]:
+    """The row that `task_end` reads, in its order."""
+    claimed = one.claimed
+    finished = state >= State.SUCCEEDED
+    return (
+        claimed.id,
+        claimed.fence,
+        claimed.claim_id,
+        int(state),
+        one.now,
+        one.attempt_number,
+        None if finished else one.due_at,
+        one.new_fence,
+        one.interruptions,
+        one.uncounted,
+        one.started_at,
+        one.sla_met,
+        one.now if finished else None,
+        reasons.get(claimed.id, "cancelled") if state is State.CANCELLED else one.reason,
+    )
+
+
+def dead_letter(one: End, ids: IdMaker) -> dict[str, Any]:
+    """The dead letter of a task that gave up."""
+    attempt: AttemptRow | None = one.attempt
+    error_class = attempt.error_class if attempt is not None else None
+    return {
+        "id": ids.new(one.now, partition_of(one.claimed.id)),
+        "tenant": one.claimed.tenant,
+        "task_id": one.claimed.id,
+        "class": error_class or "platform",
+        "reason": one.reason or "attempts_exhausted",
+        "error_code": attempt.error_code if attempt else None,
+        "error_detail": attempt.error_detail if attempt else None,
+        "attempts": one.attempt_number,
+        "died_at": one.now,
+    }

@@ -1,0 +1,2 @@
+-- Nothing is lost: an index.
+DROP INDEX secrets_by_tenant;
