@@ -41,8 +41,9 @@ class Rooms:
 
 
 async def rooms(tx: Transaction, tenants: Iterable[str]) -> Rooms:
-    """The room of these tenants."""
-    return Rooms(await tx.rows("tenants_room", Room, tenants=sorted(set(tenants))))
+    """The room of these tenants. Most have no quota: then nothing of them is counted, nor held for others."""
+    limited = await tx.rows("tenants_limited", str, tenants=sorted(set(tenants)))
+    return Rooms(await tx.rows("tenants_room", Room, tenants=limited) if limited else [])
 
 
 async def page(tx: Transaction, beyond: str | None, limit: int) -> list[TenantRow]:
