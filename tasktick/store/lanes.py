@@ -75,6 +75,8 @@ class LaneWriter:
         """
         if not items:
             return []
+        if len(items) <= batch.rows_max:
+            return cast(list[Any], await self._submit(Job(self._future(), batch.lane, batch=batch, items=items)))
         slices = [items[at : at + batch.rows_max] for at in range(0, len(items), batch.rows_max)]
         jobs = [Job(self._future(), batch.lane, batch=batch, items=part) for part in slices]
         outcomes = await asyncio.gather(*(self._submit(job) for job in jobs), return_exceptions=True)

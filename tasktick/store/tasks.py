@@ -23,9 +23,9 @@ PAYLOAD_CHARS_MAX = 4_194_304
 
 # What a new task brings, in the order in which `task_insert` reads it.
 STATE_COLUMNS = (
-    *("id", "tenant", "state", "queue", "host", "priority", "run_at", "due_at", "wake_at", "max_attempts", "timeout_ms"),
-    *("updated_at", "at_most_once", "keyed", "expires_at", "completed_at", "reason", "payload_version", "template_id"),
-    *("decide_by", "after_id", "late_at"),
+    *("id", "tenant", "state", "queue", "host", "priority", "run_at", "due_at", "wake_at", "max_attempts"),
+    *("timeout_ms", "updated_at", "at_most_once", "keyed", "expires_at", "completed_at", "reason", "payload_version"),
+    *("template_id", "decide_by", "after_id", "late_at"),
 )
 DETAIL_COLUMNS = (
     *("id", "tenant", "created_at", "key", "name", "type", "tags", "sla_ms", "expires_in_ms", "schedule_id"),
@@ -45,11 +45,13 @@ class Create(msgspec.Struct, frozen=True):
 async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     """Insert tasks. Each item's result is None (created), a `StoredAnswer` (seen before), or its refusal."""
     results: list[Any] = [None] * len(creates)
-    wanted = await _judge_names(tx, creates, results)
+    named = any(one.idempotency is not None or one.task.detail.key is not None for one in creates)
+    if named:
+        await _judge_names(tx, creates, results)
     await _take_room(tx, creates, results)
-    if wanted:
+    if named:
         await _take_names(tx, creates, results)
-    fresh = sorted((one.task for one, result in zip(creates, results, strict=True) if result is None), key=_id)
+    fresh = sorted([one.task for one, result in zip(creates, results, strict=True) if result is None], key=_id)
     if fresh:
         await insert(tx, fresh)
     return results
@@ -58,8 +60,7 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
 CREATE = Batch("create", Lane.CREATE, create_many)
 
 
-def _id(task: NewTask) -> str:
-    return task.state.id
+_id = attrgetter("state.id")
 
 
 async def insert(tx: Transaction, fresh: Sequence[NewTask]) -> None:
@@ -84,26 +85,25 @@ async def _insert(tx: Transaction, fresh: Sequence[NewTask | NewFire], payloads:
 async def _take_room(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
     """Let in, in order, those that the quotas of their tenants have room for."""
     rooms = await tenants.rooms(tx, {one.task.state.tenant for one in creates})
+    if not rooms:
+        return
     for at, one in enumerate(creates):
         if results[at] is None:
             results[at] = rooms.take(one.task.state.tenant)
 
 
-async def _judge_names(tx: Transaction, creates: list[Create], results: list[Any]) -> bool:
-    """Look up the keys of these creates; where one is taken, the result says by what. Whether there are any."""
+async def _judge_names(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
+    """Look up the keys of these creates; where one is taken, the result says by what."""
     wanted: dict[tuple[str, str, str], int] = {}
     for at, one in enumerate(creates):
         for row in _names_of(one):
             if (row.tenant, row.kind, row.name) in wanted:
                 raise Refused("internal", "two creates of one batch share a key")  # halved until they stand alone
             wanted[row.tenant, row.kind, row.name] = at
-    if not wanted:
-        return False
     asked = [{"tenant": tenant, "kind": kind, "name": name} for tenant, kind, name in sorted(wanted)]
     for row in await tx.rows("names_read", Name, rows=asked):
         at = wanted[row.tenant, row.kind, row.name]
         await _settle_taken(tx, creates[at], row, at, results)
-    return True
 
 
 async def _take_names(tx: Transaction, creates: list[Create], results: list[Any]) -> None:

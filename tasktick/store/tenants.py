@@ -23,6 +23,10 @@ class Rooms:
         self._quotas = {room.tenant: room.max_pending for room in found}
         self._left = {room.tenant: room.max_pending - room.pending for room in found}
 
+    def __bool__(self) -> bool:
+        """Whether any of them has a bound."""
+        return bool(self._quotas)
+
     def left(self, tenant: str) -> int | None:
         """How many more a tenant may have; None is any number."""
         left = self._left.get(tenant)
