@@ -15,8 +15,9 @@ T = TypeVar("T")
 log = logs.get("store")
 
 WAITING_MAX = 50_000
-# Before a commit the event loop goes round so often: so long is the way from a socket to here, and whoever is on it comes
-# along. With 32 callers there are half as many commits for it; a loop that has nothing to do goes round in no time.
+# Before a commit the event loop goes round so often: so long is the way from a socket to here, and whoever is on it
+# comes along. With 32 callers there are half as many commits for it; a loop that has nothing to do goes round in no
+# time.
 GATHERING_TURNS = 4
 
 
