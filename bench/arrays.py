@@ -1,7 +1,7 @@
 """How a hot batch travels best to a PostgreSQL: one JSON parameter, or an array for each column.
 
-The statements of a create (its state row), a claim and an end, as they are, beside the same with `unnest`. Encoding
-what is sent is part of it. Each batch is undone by a statement that is not measured.
+The statements of a claim and an end, as they are, beside the same with `unnest`; creates are asked about by
+`postgres-import`. Encoding what is sent is part of it. Each batch is undone by a statement that is not measured.
 """
 
 import asyncio
@@ -28,17 +28,12 @@ from tasktick.store.postgres import bound, dialect
 from tasktick.store.postgres_database import open_postgres
 from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.queries import Positional, positional
-from tasktick.store.tasks import CREATE, INSERTED, Create
+from tasktick.store.tasks import CREATE, Create
 from tests.postgres import installed, own_cluster
 
 ROUNDS, REPEATS = 3, 40
 SIZES = (20, 500)
 WHO = "bench"
-INSERT_TYPES = dict.fromkeys(INSERTED, "bigint[]") | {
-    "id": "uuid[]", "tenant": "text[]", "state": "smallint[]", "queue": "text[]", "host": "text[]",
-    "priority": "integer[]", "max_attempts": "integer[]", "at_most_once": "boolean[]", "keyed": "boolean[]",
-    "reason": "text[]", "payload_version": "integer[]", "template_id": "uuid[]", "after_id": "uuid[]",
-}  # fmt: skip
 CLAIM = "unnest(:a::uuid[], :b::smallint[], :c::bigint[], :d::bigint[]) AS asked (id, partition_id, epoch, was_due)"
 END_COLUMNS = {
     "id": "uuid[]", "fence": "bigint[]", "claim_id": "bigint[]", "state": "smallint[]", "now": "bigint[]",
@@ -59,8 +54,6 @@ def with_arrays(name: str) -> Positional:
     """The statement with arrays in place of its JSON parameter; said once again by hand where it is read."""
     one = _text(name)
     match name:
-        case "task_insert":
-            changed = re.sub(r"json_to_recordset\(.*?\) AS given \(.*?\)\s*$", _unnested(INSERT_TYPES), one, flags=re.S)
         case "task_claim":
             changed = re.sub(r"SELECT \(row->>0\).*?AS given \(row\)", f"SELECT * FROM {CLAIM}", one, flags=re.S)
         case _:
@@ -82,11 +75,10 @@ class Bench:
 
     def __init__(self, raw: Any, tasks: list[Any]) -> None:
         self._raw = raw
-        self._states = [one.state for one in tasks]
-        self._ids = [one.id for one in self._states]
+        self._ids = [one.state.id for one in tasks]
         self._uuids = [UUID(one) for one in self._ids]
         self._partitions = [partition_of(one) for one in self._ids]
-        self._by_json = {name: dialect(":now")[name][0] for name in ("task_insert", "task_claim", "task_end")}
+        self._by_json = {name: dialect(":now")[name][0] for name in ("task_claim", "task_end")}
         self._by_array = {name: with_arrays(name) for name in self._by_json}
 
     async def _timed(self, values: Callable[[], dict[str, Any]], statement: Positional, *, arrays: bool) -> float:
@@ -104,22 +96,6 @@ class Bench:
         return {"incarnation": WHO, "node": WHO, "claim_id": 1, "beat": 0, "now": now, "early_ms": 15,
                 "start_delay_ms": 2_000,
                 "margin_ms": 2_000}  # fmt: skip
-
-    async def insert(self, *, arrays: bool) -> float:
-        await self._raw.execute("DELETE FROM tasks")
-
-        def by_array() -> dict[str, Any]:
-            columns = {name: [getattr(one, name) for one in self._states] for name in INSERTED}
-            return columns | {
-                "id": [UUID(one.id) for one in self._states],
-                "state": [int(s.state) for s in self._states],
-            }
-
-        def by_json() -> dict[str, Any]:
-            rows = [{name: getattr(one, name) for name in INSERTED} | {"state": int(one.state)} for one in self._states]
-            return {"rows": rows}
-
-        return await self._run("task_insert", by_array, by_json, arrays=arrays)
 
     async def claim(self, *, arrays: bool) -> float:
         await self._raw.execute(UNDO_CLAIM)
@@ -173,7 +149,7 @@ async def _measure(url: str, folder: Path, repeats: int) -> dict[tuple[str, int,
             tasks = [new_task(ids, random, number) for number in range(size)]
             await database.write_batch(CREATE, [Create(one) for one in tasks])
             bench = Bench(raw, tasks)
-            for name in ("claim", "end", "insert"):
+            for name in ("claim", "end"):
                 took: dict[bool, list[float]] = {True: [], False: []}
                 for number in range(2 * repeats):
                     arrays = number % 2 == 0
@@ -197,7 +173,7 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
             url = asyncio.run(server.new_database())
             found.append(uvloop.run(_measure(url, folder / str(number), repeats)))
     figures: list[Figure] = []
-    for name, size in ((name, size) for name in ("insert", "claim", "end") for size in SIZES):
+    for name, size in ((name, size) for name in ("claim", "end") for size in SIZES):
         json, arrays = (
             Figure(f"{name} of {size}, a row, {how}", "µs", tuple(one[name, size, by] for one in found))
             for how, by in (("one JSON parameter", False), ("arrays", True))

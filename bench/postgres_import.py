@@ -1,7 +1,8 @@
 """How many new tasks go in best on a PostgreSQL: as JSON, as arrays, by COPY.
 
 The same tasks, in transactions of as many rows as the writer puts together, on one connection: what is made of the
-program's values is counted, and the commit. The store does the first and the last (`postgres_copy`).
+program's values is counted, and the commit; beside it, what of that is the program's own processor time, which the
+event loop lacks for everything else. The store does the first.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 
@@ -16,19 +18,24 @@ from bench.figures import Figure, per_second, ratio
 from bench.postgres_stock import SETTINGS, Stock, stock
 from tasktick.model.task import NewTask
 from tasktick.store.postgres import bound, dialect
-from tasktick.store.postgres_copy import COPIES, Copy, copy_in
-from tasktick.store.tasks import _detail_row, _state_row, payload_row
+from tasktick.store.tasks import DETAIL_COLUMNS, STATE_COLUMNS, detail_row, payload_row, state_row
 from tests.postgres import installed, own_cluster
 
 TASKS, QUICK_TASKS = 20_000, 2_000
 ROUNDS = 5
 SIZES = (1, 50, 500)
+TABLES = {
+    "tasks": STATE_COLUMNS,
+    "task_details": DETAIL_COLUMNS,
+    "payloads": ("task_id", "version", "payload"),
+}
 UUIDS = {"id", "task_id", "template_id", "after_id"}
 TYPES = {"state": "smallint", "priority": "integer", "max_attempts": "integer", "payload_version": "integer"}
 TYPES |= dict.fromkeys(("tenant", "queue", "host", "reason", "key", "name", "type", "tags", "payload"), "text")
 TYPES |= dict.fromkeys(("schedule_id", "workflow_id", "step"), "text")
 TYPES |= {"version": "integer", "at_most_once": "boolean", "keyed": "boolean", **dict.fromkeys(UUIDS, "uuid")}
 Put = Callable[[asyncpg.Connection, Sequence[NewTask]], Awaitable[None]]
+Row = tuple[Any, ...]
 
 
 def measure(folder: Path, quick: bool = False) -> list[Figure]:
@@ -40,66 +47,85 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
 
 async def _measure(url: str, quick: bool) -> list[Figure]:
     count, rounds = (QUICK_TASKS, 1) if quick else (TASKS, ROUNDS)
-    found: dict[tuple[str, int], list[float]] = {(name, size): [] for size in SIZES for name in FORMS}
+    rates: dict[tuple[str, int], list[float]] = {(name, size): [] for size in SIZES for name in FORMS}
+    own: dict[tuple[str, int], list[float]] = {of: [] for of in rates}
     async with stock(url) as one:
         await _round(one, by_json, 500, 1_000)
         for _ in range(rounds):
-            for (name, size), rates in found.items():
-                rates.append(await _round(one, FORMS[name], size, count if size > 1 else count // 20))
+            for name, size in rates:
+                rate, processor_us = await _round(one, FORMS[name], size, count if size > 1 else count // 20)
+                rates[name, size].append(rate)
+                own[name, size].append(processor_us)
                 await one.raw.execute("TRUNCATE tasks, task_details, payloads")
     figures = []
     for size in SIZES:
-        base, *others = [Figure(f"{name}, {size} a transaction", "/s", tuple(found[name, size])) for name in FORMS]
+        base, *others = [Figure(f"{name}, {size} a transaction", "/s", tuple(rates[name, size])) for name in FORMS]
         figures += [base, *others, *(ratio(f"{figure.name}, to JSON", figure, base) for figure in others)]
+        figures += [
+            Figure(f"{name}, {size} a transaction, own processor a row", "µs", tuple(own[name, size])) for name in FORMS
+        ]
     return figures
 
 
-async def _round(one: Stock, put: Put, size: int, count: int) -> float:
-    """Rows a second."""
+async def _round(one: Stock, put: Put, size: int, count: int) -> tuple[float, float]:
+    """Rows a second, and microseconds of this process's processor for each."""
     fresh = [one.new(number, 3_600_000) for number in range(count)]
-    began = time.perf_counter()
+    began, spent = time.perf_counter(), time.process_time()
     for at in range(0, count, size):
         async with one.raw.transaction():
             await put(one.raw, fresh[at : at + size])
-    return per_second(count, time.perf_counter() - began)
+    return per_second(count, time.perf_counter() - began), (time.process_time() - spent) / count * 1e6
 
 
-async def by_json(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
-    """One JSON parameter a statement, as few rows go in."""
-    for name, rows in zip(COPIES, _rows(fresh), strict=True):
-        [statement] = dialect()[name]
-        await raw.execute(statement.text, *bound(statement, {"rows": rows}))
-
-
-async def by_arrays(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
-    """An array for each column, in binary."""
-    for (name, copy), rows in zip(COPIES.items(), _rows(fresh), strict=True):
-        _, *arrays = zip(*(copy.record(row) for row in rows), strict=True)
-        await raw.execute(ARRAYS[name], *arrays)
-
-
-async def by_copy(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
-    """COPY, in binary, as many rows go in."""
-    for copy, rows in zip(COPIES.values(), _rows(fresh), strict=True):
-        await copy_in(raw, copy, rows)
-
-
-def _rows(fresh: Sequence[NewTask]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+def _rows(fresh: Sequence[NewTask]) -> tuple[list[Row], list[Row], list[Row]]:
     return (
-        [_state_row(task.state) for task in fresh],
-        [_detail_row(task.detail) for task in fresh],
+        [state_row(task.state) for task in fresh],
+        [detail_row(task.detail) for task in fresh],
         [payload_row(task.state.id, 1, task.payload) for task in fresh],
     )
 
 
-def _unnested(copy: Copy) -> str:
-    given = ", ".join(f"${at}::{TYPES.get(name, 'bigint')}[]" for at, name in enumerate(copy.columns, 1))
-    names = ", ".join(copy.columns)
+def _records(table: str, rows: Sequence[Row]) -> list[Row]:
+    """Rows as the driver takes them in binary; the partition is read off the id."""
+    uuids = [name in UUIDS for name in TABLES[table]]
+    return [
+        (
+            int(row[0][-2:], 16),
+            *(UUID(value) if is_uuid and value else value for value, is_uuid in zip(row, uuids, strict=True)),
+        )
+        for row in rows
+    ]
+
+
+async def by_json(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
+    """One JSON parameter for each table, in one statement."""
+    [statement] = dialect()["task_insert"]
+    states, details, payloads = _rows(fresh)
+    await raw.execute(statement.text, *bound(statement, {"states": states, "details": details, "payloads": payloads}))
+
+
+async def by_arrays(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
+    """An array for each column, in binary."""
+    for table, rows in zip(TABLES, _rows(fresh), strict=True):
+        _, *arrays = zip(*_records(table, rows), strict=True)
+        await raw.execute(ARRAYS[table], *arrays)
+
+
+async def by_copy(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
+    """COPY, in binary."""
+    for (table, columns), rows in zip(TABLES.items(), _rows(fresh), strict=True):
+        await raw.copy_records_to_table(table, records=_records(table, rows), columns=["partition_id", *columns])
+
+
+def _unnested(table: str) -> str:
+    columns = TABLES[table]
+    given = ", ".join(f"${at}::{TYPES.get(name, 'bigint')}[]" for at, name in enumerate(columns, 1))
+    names = ", ".join(columns)
     return (
-        f"INSERT INTO {copy.table} (partition_id, {names}) SELECT partition_of({copy.key}), {names} "
+        f"INSERT INTO {table} (partition_id, {names}) SELECT partition_of({columns[0]}), {names} "
         f"FROM unnest({given}) AS given ({names})"
     )
 
 
-ARRAYS = {name: _unnested(copy) for name, copy in COPIES.items()}
+ARRAYS = {table: _unnested(table) for table in TABLES}
 FORMS: dict[str, Put] = {"JSON": by_json, "arrays": by_arrays, "COPY": by_copy}

@@ -49,12 +49,13 @@ class Alarm:
 
     async def sleep_ms(self, duration_ms: float) -> None:
         """Wait so long, and hardly longer."""
-        wakes_at = time.monotonic_ns() + round(duration_ms * 1_000_000)
+        now = time.monotonic_ns()
+        wakes_at = now + round(duration_ms * 1_000_000)
         sleeper = self.loop.create_future()
         first = self._sleepers[0][0] if self._sleepers else None
         heappush(self._sleepers, (wakes_at, next(self._tickets), sleeper))
         if first is None or wakes_at < first:
-            self._set(wakes_at)
+            self._set(wakes_at - now)
         await sleeper
 
     def close(self) -> None:
@@ -68,21 +69,23 @@ class Alarm:
             os.read(self._descriptor, _BIT_64)
         except BlockingIOError:  # it was set anew since
             return
+        self._wake()
+
+    def _wake(self) -> None:
         now, sleepers = time.monotonic_ns(), self._sleepers
         while sleepers and (sleepers[0][0] <= now or sleepers[0][2].done()):
             _, _, sleeper = heappop(sleepers)
             if not sleeper.done():
                 sleeper.set_result(None)
         if sleepers:
-            self._set(sleepers[0][0])
+            self._set(max(sleepers[0][0] - now, 1))
 
-    def _set(self, wakes_at: int) -> None:
-        first = _Moment(wakes_at // _NS_PER_S, wakes_at % _NS_PER_S)
-        setting = _Setting(_Moment(0, 0), first)
+    def _set(self, left_ns: int) -> None:
+        setting = _Setting(_Moment(0, 0), _Moment(left_ns // _NS_PER_S, left_ns % _NS_PER_S))
         assert _LIBRARY is not None
-        if _LIBRARY.timerfd_settime(self._descriptor, 1, ctypes.byref(setting), None) != 0:  # 1: at that instant
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
+        if _LIBRARY.timerfd_settime(self._descriptor, 0, ctypes.byref(setting), None) != 0:
+            # Who stands between us and the kernel may refuse it; nobody is to sleep for ever.
+            self.loop.call_later(left_ns / _NS_PER_S, self._wake)
 
 
 def alarm_of(loop: asyncio.AbstractEventLoop) -> Alarm | None:

@@ -127,6 +127,12 @@ def latest_ms(clock: Clock) -> int:
     return clock.latest_ms() if isinstance(clock, StoreClock) else clock.now_ms()
 
 
+async def turns(count: int) -> None:
+    """Let everybody else who has something to do go first, so many times. Where there is nobody it takes no time."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 def supervisor_us() -> int:
     """Microseconds of CLOCK_MONOTONIC, by which systemd orders what it is told."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000

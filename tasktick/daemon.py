@@ -315,7 +315,7 @@ class Daemon:
     ) -> Ports:
         def created(states: Sequence[TaskState]) -> None:
             self._metrics.created.add(self.clock.now_ms(), len(states))
-            node.written(states)
+            node.born(states)
 
         def reasons_not_ready() -> list[str]:
             facts = {"draining": self.draining, "loading": not node.loaded, "store_full": database.writer.full}

@@ -359,6 +359,10 @@ class Node:
             self.seat.keeper.wake.set()
         self.sweeper.look_for_orphans()
 
+    def born(self, states: Sequence[TaskState]) -> None:
+        """A hint from whoever has just inserted these rows."""
+        self.intake.born(states)
+
     def written(self, states: Sequence[TaskState]) -> None:
         """A hint from whoever has just committed these rows."""
         self.intake.written(states)

@@ -19,6 +19,7 @@ from tasktick.api.in_flight import InFlight
 from tasktick.api.kept import Kept
 from tasktick.api.knocks import Knocks
 from tasktick.api.limits import (
+    body_at_hand,
     common_headers,
     head_bytes,
     read_body,
@@ -27,6 +28,7 @@ from tasktick.api.limits import (
 from tasktick.api.logs_of_jobs import LOG_BYTES_MAX, read_log
 from tasktick.api.ports import Ports
 from tasktick.api.rates import Rates
+from tasktick.api.response import Response
 from tasktick.api.routes import table
 from tasktick.api.routing import MethodRefused, Route, Router
 from tasktick.clock import latest_ms
@@ -60,7 +62,7 @@ class Api:
         """An id for a request that brings none."""
         return f"req_{self._ports.ids.new(self._ports.clock.now_ms(), 0)}"
 
-    async def handle(self, request: BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: BaseRequest) -> web.StreamResponse | Response:
         """Answer one request. Nothing but a cancellation comes out of here as an error."""
         given = request.headers.get("X-Request-Id")
         request_id = given if given is not None and _REQUEST_ID.fullmatch(given) else self.new_request_id()
@@ -113,7 +115,8 @@ class Api:
         if route.size == "log":
             body, body_bytes = await read_log(request, LOG_BYTES_MAX, self._limits)
         else:
-            body, body_bytes = await self._body(request, route), 0
+            body_bytes = 0
+            body = b"" if route.size == "none" or not request.body_exists else await self._body(request, route)
         now = self._ports.clock.now_ms()
         call = Call(
             ports=self._ports,
@@ -147,13 +150,14 @@ class Api:
 
     async def _body(self, request: BaseRequest, route: Route) -> bytes:
         """The body of a request that may have one, in a format that is known here."""
-        if route.size == "none" or not request.body_exists:
-            return b""
         _check_content_type(request, route)
         limit = self._limits.batch_max_bytes if route.size == "batch" else self._limits.body_max_bytes
         expected = min(request.content_length or limit, limit)
         if self._bodies_bytes + expected > BODIES_MAX_BYTES:
             raise Refused("overloaded", "Too many large requests are being read. Try again in a moment.")
+        body = body_at_hand(request, limit)
+        if body is not None:
+            return body
         self._bodies_bytes += expected
         try:
             return await read_body(request, limit, self._limits.body_timeout_ms)
@@ -188,12 +192,13 @@ def _check_accept(request: BaseRequest, route: Route) -> None:
 
 
 def _check_content_type(request: BaseRequest, route: Route) -> None:
-    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
-    transfer = request.headers.get("Transfer-Encoding", "chunked").strip().lower()
-    if encoding not in {"", "identity"} or transfer != "chunked":
+    headers = request.headers
+    encoding, transfer = headers.get("Content-Encoding"), headers.get("Transfer-Encoding")
+    is_plain = encoding is None or encoding.strip().lower() in {"", "identity"}
+    if not is_plain or (transfer is not None and transfer.strip().lower() != "chunked"):
         raise Refused("unsupported_media_type", "Send the body as it is: compressed ones are not taken.")
-    given = request.headers.get("Content-Type")
-    if given is None:
+    given = headers.get("Content-Type")
+    if given is None or given in route.media_types:
         return
     kind, _, parameters = given.partition(";")
     if kind.strip().lower() not in route.media_types:

@@ -59,11 +59,14 @@ class Call(msgspec.Struct, gc=False):
     async def take(self, wanted: int) -> Allowance:
         """How many of so many tasks may be made now, which the answer tells too."""
         allowance = await self.rates.take(self.tenant, wanted)
-        self.told.update(allowance.headers)
+        if allowance.headers:
+            self.told.update(allowance.headers)
         return allowance
 
     async def take_one(self) -> None:
         """Let one task through, or refuse it."""
+        if self.rates.is_unlimited(self.tenant):
+            return
         allowance = await self.take(1)
         if not allowance.granted:
             raise RateRefused(allowance)

@@ -66,6 +66,11 @@ async def begin(call: Call, key: IdempotencyKey | None) -> StoredAnswer | None:
     return await call.ports.database.write(operation)
 
 
+def stored(reply: Reply) -> StoredAnswer:
+    """An answer as it is kept."""
+    return StoredAnswer(reply.status, reply.body.decode(), dict(reply.headers))
+
+
 def reply(answer: StoredAnswer) -> Reply:
     """A stored answer as it is sent: as it was given, but for the note that it is a repetition."""
     headers = answer.headers | {REPLAYED: "true"} if answer.replayed else answer.headers

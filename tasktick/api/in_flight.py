@@ -1,12 +1,12 @@
 """Idempotency keys whose requests are being handled in this process."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 from tasktick.errors import Refused
 from tasktick.store.names import IdempotencyKey
 
 RETRY_MS = 1_000
+_NOTHING = nullcontext()
 
 
 class InFlight:
@@ -15,21 +15,26 @@ class InFlight:
     def __init__(self) -> None:
         self._keys: set[tuple[str, str]] = set()
 
-    @contextmanager
-    def held(self, key: IdempotencyKey | None) -> Iterator[None]:
+    def held(self, key: IdempotencyKey | None) -> AbstractContextManager[None]:
         """Hold a key while its request is handled; one that is held already is refused."""
-        if key is None:
-            yield
-            return
-        name = key.tenant, key.name
-        if name in self._keys:
+        return _NOTHING if key is None else _Held(self._keys, (key.tenant, key.name))
+
+
+class _Held(AbstractContextManager[None]):
+    """A key that is held."""
+
+    def __init__(self, keys: set[tuple[str, str]], name: tuple[str, str]) -> None:
+        self._keys = keys
+        self._name = name
+
+    def __enter__(self) -> None:
+        if self._name in self._keys:
             raise Refused(
                 "idempotency_in_flight",
                 "A request with this Idempotency-Key is still being handled. Send it again in a moment.",
                 retry_after_ms=RETRY_MS,
             )
-        self._keys.add(name)
-        try:
-            yield
-        finally:
-            self._keys.discard(name)
+        self._keys.add(self._name)
+
+    def __exit__(self, *error: object) -> None:
+        self._keys.discard(self._name)

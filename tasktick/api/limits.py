@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, cast
 
 import msgspec
@@ -21,6 +22,7 @@ from aiohttp.web_request import BaseRequest
 from tasktick import logs
 from tasktick.api import problems
 from tasktick.api.call import Reply
+from tasktick.api.response import Response
 from tasktick.errors import Refused
 from tasktick.settings import ServerConfig
 
@@ -46,8 +48,8 @@ def assert_c_parser() -> None:
 
 def head_bytes(request: BaseRequest) -> int:
     """How large the head of a request was: its line and its headers."""
-    # A list, not a generator: this is asked for every request.
-    return len(request.raw_path) + sum([len(name) + len(value) + 4 for name, value in request.raw_headers])
+    headers = request.raw_headers
+    return len(request.raw_path) + sum(map(len, chain.from_iterable(headers))) + 4 * len(headers)
 
 
 class Unsent:
@@ -202,6 +204,11 @@ class LimitedProtocol(RequestHandler):
             elif self._head_timer is None:
                 self._await_head()
 
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        # aiohttp asks for this after each body, and goes through its parser again for it.
+        if self._reading_paused or self._buffer_paused:
+            super().resume_reading(resume_parser)
+
     def _is_idle(self) -> bool:
         """Whether aiohttp's loop waits for a request, so that what comes is the head of the next."""
         return self._waiter is not None and not self._waiter.done()
@@ -246,7 +253,7 @@ class LimitedProtocol(RequestHandler):
         status: int = 500,
         exc: BaseException | None = None,
         message: str | None = None,
-    ) -> web.StreamResponse:
+    ) -> Any:  # what it is asked of a response, `Response` is
         """Answer what the parser refused, or what escaped the handler, as a problem; the connection then closes."""
         if request.writer.output_size > 0:
             raise ConnectionError("An answer has begun; there cannot be another.")
@@ -279,15 +286,15 @@ def common_headers(request_id: str) -> dict[str, str]:
     }
 
 
-def response_of(reply: Reply, request_id: str, told: Mapping[str, str] | None = None) -> web.Response:
+def response_of(reply: Reply, request_id: str, told: Mapping[str, str] | None = None) -> Response:
     """An answer as aiohttp sends it, with what it is told to say beside."""
-    headers = common_headers(request_id)
-    headers.update(reply.headers)
+    fields = common_headers(request_id)
+    fields.update(reply.headers)
     if told:
-        headers.update(told)
+        fields.update(told)
     if reply.status != HTTPStatus.NO_CONTENT:
-        headers["Content-Type"] = reply.media_type
-    return web.Response(status=reply.status, body=reply.body, headers=headers)
+        fields["Content-Type"] = reply.media_type
+    return Response(reply, fields)
 
 
 def raw_reply(reply: Reply) -> bytes:
@@ -299,23 +306,27 @@ def raw_reply(reply: Reply) -> bytes:
     return f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}\r\n{head}\r\n".encode() + reply.body
 
 
+def body_at_hand(request: BaseRequest, limit_bytes: int) -> bytes | None:
+    """The body, if all of it is here: it came with the head, or soon. Nobody waits to be asked for it."""
+    stream = request.content
+    if not stream.is_eof() or stream.exception() is not None:
+        return None
+    body = stream.read_nowait()
+    if len(body) > limit_bytes:
+        raise _too_long(limit_bytes)
+    return body
+
+
 async def read_body(request: BaseRequest, limit_bytes: int, timeout_ms: int) -> bytes:
     """The body, within its size and its time."""
     length = request.content_length
     if length is not None and length > limit_bytes:
         raise _too_long(limit_bytes)
     stream = request.content
-    if not request.body_exists:
-        return b""
     await invite(request, request.writer)
     parts: list[bytes] = []
     taken = 0
     try:
-        if stream.is_eof():
-            body = stream.read_nowait()
-            if len(body) > limit_bytes:
-                raise _too_long(limit_bytes)
-            return body
         async with asyncio.timeout(timeout_ms / 1_000):
             while part := await stream.readany():
                 taken += len(part)

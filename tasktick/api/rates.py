@@ -25,6 +25,7 @@ RATE_HELP = 'A rate is a number and a time from 1s to 1d, such as "100/1m".'
 # What a sum of intervals may be off by, as a part of one.
 SLACK = 1e-6
 
+_NOTHING_TO_TELL: dict[str, str] = {}
 _RATE = re.compile(r"(\d{1,7})/(\w{1,20})", re.ASCII)
 
 
@@ -109,13 +110,21 @@ class Rates:
         self._clock = clock
         self._known: OrderedDict[str, Known] = OrderedDict()
 
+    def is_unlimited(self, tenant: str) -> bool:
+        """Whether it is known that this tenant may make any number of tasks."""
+        known = self._known.get(tenant)
+        return known is not None and known.rate is None and not self._is_old(known)
+
+    def _is_old(self, known: Known) -> bool:
+        return self._clock.monotonic_ms() - known.checked_at > CACHED_MS
+
     async def take(self, tenant: str, wanted: int) -> Allowance:
         """How many of so many tasks this tenant may make now."""
         known = self._known.get(tenant)
-        if known is None or self._clock.monotonic_ms() - known.checked_at > CACHED_MS:
+        if known is None or self._is_old(known):
             known = await self._read(tenant)
         if known.rate is None:
-            return Allowance(wanted, 0, {})
+            return Allowance(wanted, 0, _NOTHING_TO_TELL)
         return known.bucket.take(known.rate, wanted, self._clock.monotonic_ms())
 
     async def _read(self, tenant: str) -> Known:

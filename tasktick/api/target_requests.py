@@ -3,6 +3,7 @@
 import re
 from base64 import b64decode
 from binascii import Error as MalformedBase64
+from functools import lru_cache
 
 import msgspec
 from msgspec import UNSET
@@ -21,6 +22,8 @@ SUCCESS_MAX = 20
 SENSITIVE_MAX = 50
 DELAYS_MAX = 100
 FACTOR_MAX = 1_000.0
+# Targets that are known to be permitted: most tasks call what others call. A new policy forgets them.
+JUDGED_MAX = 2_048
 DEFAULT_SUCCESS = ("2xx",)
 DEFAULT_RETRY = RetryPolicy()
 
@@ -46,14 +49,15 @@ def aim_of(faults: Faults, request: TargetRequest, sealing: Sealing, at: str = "
     """The target that a request asks for."""
     lane = ""
     try:
-        parsed = judge_url(request.url, sealing.policy)
-        lane = f"{parsed.host}:{parsed.port}"
+        lane = _lane_of(request.url, sealing.policy)
     except TargetRefused as refused:
         faults.add(f"{at}/url", refused.detail, refused.code)
-    method = "POST" if request.method is None else request.method
-    fault = method_fault(method, f"{at}/method")
-    if fault is not None:
-        faults.add(*fault)
+    method = "POST"
+    if request.method is not None:
+        method = request.method
+        fault = method_fault(method, f"{at}/method")
+        if fault is not None:
+            faults.add(*fault)
     kind, body = _body_of(faults, request, at)
     plain, sealed = _headers_of(faults, request, sealing, at)
     timeout_ms = checks.duration(
@@ -63,19 +67,20 @@ def aim_of(faults: Faults, request: TargetRequest, sealing: Sealing, at: str = "
     return Aim(Target(request.url, method, plain, sealed, kind, body, timeout_ms, success), lane)
 
 
+@lru_cache(maxsize=JUDGED_MAX)
+def _lane_of(url: str, policy: AddressPolicy) -> str:
+    """The lane of a target that may be called; raises `TargetRefused`."""
+    parsed = judge_url(url, policy)
+    return f"{parsed.host}:{parsed.port}"
+
+
 def _body_of(faults: Faults, request: TargetRequest, at: str) -> tuple[BodyKind | None, str]:
     """What is sent, and how it is kept. JSON stays as it was written."""
     raw = b"" if request.body is UNSET else bytes(request.body)
-    given = [
-        name
-        for name, there in (
-            ("body", raw not in (b"", b"null")),
-            ("body_text", request.body_text is not None),
-            ("body_base64", request.body_base64 is not None),
-        )
-        if there
-    ]
-    if len(given) > 1:
+    has_json = raw not in (b"", b"null")
+    if has_json + (request.body_text is not None) + (request.body_base64 is not None) > 1:
+        bodies = {"body": has_json or None, "body_text": request.body_text, "body_base64": request.body_base64}
+        given = [name for name, there in bodies.items() if there is not None]
         faults.add(f"{at}/{given[1]}", f"A target has one body, not {' and '.join(given)}.")
         return None, ""
     if request.body_text is not None:
@@ -88,9 +93,7 @@ def _body_of(faults: Faults, request: TargetRequest, at: str) -> tuple[BodyKind 
         except (MalformedBase64, ValueError):
             faults.add(f"{at}/body_base64", "This is no base64.")
         return "base64", request.body_base64
-    if not given:
-        return None, ""
-    return "json", raw.decode()
+    return ("json", raw.decode()) if has_json else (None, "")
 
 
 def _headers_of(

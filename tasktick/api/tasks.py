@@ -8,7 +8,7 @@ from tasktick.api import filters, paging, render
 from tasktick.api.call import Call, Reply, answer, encode, etag
 from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
-from tasktick.api.idempotency import key_of, reply
+from tasktick.api.idempotency import key_of, reply, stored
 from tasktick.api.routing import MethodRefused
 from tasktick.api.schemas import TaskPatch, TaskRequest
 from tasktick.api.target_requests import Sealing
@@ -69,24 +69,24 @@ async def create(call: Call) -> Reply:
     request = TASK.decode(call.body, call.ports.config.server.json_depth_max)
     key = key_of(call)
     new = new_task(request, making_of(call, None if key is None else key.name))
-    given = created_answer(call, new)
+    given = created_reply(call, new)
     await call.take_one()
     with call.in_flight.held(key):
-        item = Create(new, key, None if key is None else given)
+        item = Create(new) if key is None else Create(new, key, stored(given))
         [outcome] = await call.ports.database.write_batch(CREATE, [item])
     if outcome is None:
         call.ports.created((new.state,))
-        return Reply(given.status, given.body.encode(), given.headers)
+        return given
     if isinstance(outcome, StoredAnswer):
         return reply(outcome)
     raise outcome
 
 
-def created_answer(call: Call, new: NewTask) -> StoredAnswer:
+def created_reply(call: Call, new: NewTask) -> Reply:
     """What a client is told about its new task."""
-    document = render.task(view_of(new), None, render.lens_of(call))
+    document = render.new_task(new, render.lens_of(call))
     headers = {"Location": f"/v1/tasks/{document['id']}", "ETag": etag(new.state.version)}
-    return StoredAnswer(CREATED, encode(document).decode(), headers)
+    return answer(CREATED, document, headers)
 
 
 async def get(call: Call) -> Reply:

@@ -53,7 +53,7 @@ def _written_instant_ms(text: str) -> int:
     date, time, fraction, offset = match.groups()
     if offset is None:
         raise ValueError(f"This time has no offset, so it is not known when it is. {INSTANT_HELP}")
-    return _whole_ms(date, time, "+00:00" if offset in "Zz" else offset) + _fraction_ms(fraction)
+    return _whole_ms(date, time, "Z" if offset == "z" else offset) + _fraction_ms(fraction)
 
 
 def local_ms(value: Instant) -> int | None:
@@ -61,7 +61,7 @@ def local_ms(value: Instant) -> int | None:
     match = _RFC3339.fullmatch(value) if isinstance(value, str) else None
     if match is None or match[4] is not None:
         return None
-    return _whole_ms(match[1], match[2], "+00:00") + _fraction_ms(match[3])
+    return _whole_ms(match[1], match[2], "Z") + _fraction_ms(match[3])
 
 
 def _whole_ms(date: str, time: str, offset: str) -> int:
@@ -69,7 +69,7 @@ def _whole_ms(date: str, time: str, offset: str) -> int:
         whole = datetime.fromisoformat(f"{date}T{time}{offset}")
     except ValueError:
         raise ValueError(f"There is no such date or time. {INSTANT_HELP}") from None
-    return (whole - EPOCH) // timedelta(milliseconds=1)
+    return round(whole.timestamp()) * 1_000
 
 
 def _fraction_ms(digits: str | None) -> int:
@@ -121,10 +121,16 @@ def _exact_ms(number: str, unit_ms: int) -> Number:
     return int(whole) * unit_ms + (int(fraction) * unit_ms / 10 ** len(fraction) if fraction else 0)
 
 
-@lru_cache(maxsize=2_048)
 def written(instant: int) -> str:
-    """An instant as clients read it; the instants of a burst are alike, hence the cache."""
-    return (EPOCH + timedelta(milliseconds=instant)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """An instant as clients read it."""
+    second, ms = divmod(instant, 1_000)
+    return f"{_written_second(second)}.{ms:03d}Z"
+
+
+@lru_cache(maxsize=4_096)
+def _written_second(second: int) -> str:
+    """The instants of a burst are in few seconds, hence the cache."""
+    return (EPOCH + timedelta(seconds=second)).isoformat()[:-6]
 
 
 def written_or_none(instant: int | None) -> str | None:

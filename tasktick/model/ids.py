@@ -11,7 +11,8 @@ from random import Random
 
 from tasktick.errors import not_found
 
-PARTITIONS = 256
+PARTITION_BITS = 8
+PARTITIONS = 2**PARTITION_BITS
 KEY_PREFIX = "key:"
 
 _COUNT_MAX = 0xFFF
@@ -42,7 +43,7 @@ class IdMaker:
     def partition(self, key: str | None, idempotency_key: str | None) -> int:
         """Where a new task lives: by its key, else by its idempotency key, else anywhere."""
         name = key if key is not None else idempotency_key
-        return self._random.randrange(PARTITIONS) if name is None else partition_of_name(name)
+        return self._random.getrandbits(PARTITION_BITS) if name is None else partition_of_name(name)
 
 
 def partition_of_name(name: str) -> int:

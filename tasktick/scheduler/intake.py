@@ -33,6 +33,10 @@ class Intake:
         self._owns = owns
         self._nudge = nudge
 
+    def born(self, states: Sequence[TaskState]) -> None:
+        """These rows were just inserted: nothing is known of them yet."""
+        self.due([due_of(state) for state in states if state.state in WAITING])
+
     def written(self, states: Sequence[TaskState]) -> None:
         """These rows were just committed as they are here."""
         waiting: list[Due] = []

@@ -80,7 +80,7 @@ async def create(tx: Transaction, check: Check) -> None:
             detail = f"The key {check.key!r} belongs to the check {holder}. Change that one, or choose another key."
             raise Refused("key_taken", detail, errors=[("/key", f"taken by {holder}")])
         row = Name(check.tenant, CHECK, check.key, check.id, check.created_at)
-        await names.take(tx, [columns(row)])
+        await names.take(tx, [row])
     await tx.run("check_watch_begin", now=check.created_at)
     await tx.run("check_insert", rows=[_definition_row(check)])
 

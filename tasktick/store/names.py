@@ -4,14 +4,15 @@ A key of an unfinished task belongs to it until the task ends. An idempotency ke
 request that shows it, with the answer that it was given, for a window.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from tasktick.errors import Refused
 from tasktick.store.protocol import Aborted, Transaction, only
-from tasktick.store.rows import Name, columns
+from tasktick.store.rows import Name
 
 TASK = "task"
 IDEMPOTENCY = "idempotency"
@@ -62,13 +63,19 @@ def replayed(row: Name, fingerprint: str) -> StoredAnswer:
 async def remember(tx: Transaction, key: IdempotencyKey, object_id: str, answer: StoredAnswer) -> None:
     """Keep the answer; an expired row of the same key makes way."""
     await tx.run("names_expire_now", tenant=key.tenant, kind=IDEMPOTENCY, name=key.name, now=key.now)
-    await take(tx, [columns(answer_row(key, object_id, answer))])
+    await take(tx, [answer_row(key, object_id, answer)])
 
 
-async def take(tx: Transaction, rows: list[dict[str, Any]]) -> None:
+async def take(tx: Transaction, rows: Sequence[Name]) -> None:
     """Take keys that were free when this transaction looked."""
-    if await tx.run("names_insert", rows=rows) != len(rows):
+    if await tx.run("names_insert", rows=[_row(row) for row in rows]) != len(rows):
         raise Aborted("Another transaction has just taken the key.")
+
+
+def _row(name: Name) -> tuple[Any, ...]:
+    """The row that `names_insert` reads: the fields in their order."""
+    *fields, headers, body = astuple(name)
+    return *fields, None if headers is None else msgspec.json.encode(headers).decode(), body
 
 
 async def answer(tx: Transaction, key: IdempotencyKey, answer: StoredAnswer) -> None:

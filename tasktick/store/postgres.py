@@ -20,7 +20,6 @@ import msgspec
 
 from tasktick.errors import StoreBroken, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from tasktick.store.connect import Fault, PostgresConnection, fault_of
-from tasktick.store.postgres_copy import copy_in, copy_of
 from tasktick.store.protocol import Aborted, Operation
 from tasktick.store.queries import Positional, load, positional
 from tasktick.store.rows import decoder
@@ -100,12 +99,9 @@ class PostgresTransaction:
         return decoder(kind).decode(cell)
 
     async def run(self, query: str, /, **parameters: Any) -> int:
-        copy = copy_of(query, parameters)
-        if copy is not None:
-            return await copy_in(self._raw, copy, parameters["rows"])
         status = ""
         if self._last_words is not None and query in _WITH_COMMIT:
-            self._last_words += [written_out(one, parameters) for one in self._queries[query]]
+            self._last_words.append(self.written_out(query, **parameters))
             return 0
         for statement in self._queries[query]:
             status = await self._raw.execute(statement.text, *bound(statement, parameters))
@@ -115,6 +111,10 @@ class PostgresTransaction:
         changed = await self.run(query, count=count, **parameters)
         assert changed in {0, count}, f"{query} counts its rows by itself"
         return changed == count
+
+    def written_out(self, query: str, /, **parameters: Any) -> str:
+        """A statement with its parameters in it, for who runs it with others in one message."""
+        return "; ".join(written_out(one, parameters) for one in self._queries[query])
 
     def text(self, query: str) -> str:
         """A statement without parameters, for who runs it as it is."""
@@ -173,10 +173,9 @@ async def write_with(raw: PostgresConnection, work: Operation[T], writer: str, m
     last_words: list[str] = []
     tx = PostgresTransaction(raw, last_words)
     try:
-        await raw.execute(BEGIN_WRITE)
+        # In one message. Not with the commit: who finds out about a commit that is still on its way waits for the mark.
+        await raw.execute(f"{BEGIN_WRITE}; {tx.written_out('mark_set', writer=writer, mark=mark)}")
         result = await work(tx)
-        # Not with the commit: who finds out about a commit that is still on its way waits for this.
-        await tx.run("mark_set", writer=writer, mark=mark)
     except BaseException as error:
         await _undo(raw, error)
         raise

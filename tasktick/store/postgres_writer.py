@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from tasktick import logs
-from tasktick.clock import Clock
+from tasktick.clock import Clock, turns
 from tasktick.errors import StoreError, StoreFull, StoreUnavailable
 from tasktick.service import Spawner
-from tasktick.store.lanes import Job, LaneWriter, answers
+from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers
 from tasktick.store.postgres import CommitUnknown, was_committed, write_with
 from tasktick.store.postgres_links import Gate, PostgresLink
 from tasktick.store.protocol import Aborted, Lane, Transaction
@@ -85,6 +85,8 @@ class PostgresWriter(LaneWriter):
     async def _work(self, lane: Lane, hand: Hand) -> None:
         wake = self._wakes[lane]
         while True:
+            if self._lanes[lane]:
+                await turns(GATHERING_TURNS)
             jobs = self._take(lane)
             if jobs:
                 await self._commit(hand, jobs)

@@ -313,7 +313,7 @@ async def take_key(tx: Transaction, schedule: Schedule) -> None:
         detail = f"The key {schedule.key!r} belongs to the schedule {holder}. Change that one, or choose another key."
         raise Refused("key_taken", detail, errors=[("/key", f"taken by {holder}")])
     row = Name(schedule.tenant, SCHEDULE, schedule.key, schedule.id, schedule.created_at)
-    await tx.run("names_insert", rows=[columns(row)])
+    await names.take(tx, [row])
 
 
 async def trigger(tx: Transaction, fire: NewFire, payload: Payload | None) -> None:

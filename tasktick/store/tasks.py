@@ -1,6 +1,7 @@
 """Tasks in the store: create, read, change, delete. Claims and ends are in `claims`."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -20,29 +21,17 @@ from tasktick.store.rows import Name, StoredPayload, TaskView, columns
 # Payloads that are read at once: 500 of the largest would hold up the writer, and fill the memory.
 PAYLOAD_CHARS_MAX = 4_194_304
 
-INSERTED = (
-    "id",
-    "tenant",
-    "queue",
-    "host",
-    "priority",
-    "run_at",
-    "due_at",
-    "wake_at",
-    "max_attempts",
-    "timeout_ms",
-    "updated_at",
-    "at_most_once",
-    "keyed",
-    "expires_at",
-    "completed_at",
-    "reason",
-    "payload_version",
-    "template_id",
-    "decide_by",
-    "after_id",
-    "late_at",
+# What a new task brings, in the order in which `task_insert` reads it.
+STATE_COLUMNS = (
+    *("id", "tenant", "state", "queue", "host", "priority", "run_at", "due_at", "wake_at", "max_attempts"),
+    *("timeout_ms", "updated_at", "at_most_once", "keyed", "expires_at", "completed_at", "reason", "payload_version"),
+    *("template_id", "decide_by", "after_id", "late_at"),
 )
+DETAIL_COLUMNS = (
+    *("id", "tenant", "created_at", "key", "name", "type", "tags", "sla_ms", "expires_in_ms", "schedule_id"),
+    *("workflow_id", "step"),
+)
+_NO_TAGS = "{}"
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -56,11 +45,13 @@ class Create(msgspec.Struct, frozen=True):
 async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     """Insert tasks. Each item's result is None (created), a `StoredAnswer` (seen before), or its refusal."""
     results: list[Any] = [None] * len(creates)
-    wanted = await _judge_names(tx, creates, results)
+    named = any(one.idempotency is not None or one.task.detail.key is not None for one in creates)
+    if named:
+        await _judge_names(tx, creates, results)
     await _take_room(tx, creates, results)
-    if wanted:
+    if named:
         await _take_names(tx, creates, results)
-    fresh = sorted((one.task for one, result in zip(creates, results, strict=True) if result is None), key=_id)
+    fresh = sorted([one.task for one, result in zip(creates, results, strict=True) if result is None], key=_id)
     if fresh:
         await insert(tx, fresh)
     return results
@@ -69,20 +60,22 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
 CREATE = Batch("create", Lane.CREATE, create_many)
 
 
-def _id(task: NewTask) -> str:
-    return task.state.id
+_id = attrgetter("state.id")
 
 
-async def insert(tx: Transaction, fresh: list[NewTask]) -> None:
+async def insert(tx: Transaction, fresh: Sequence[NewTask]) -> None:
     """Insert the rows of new tasks, whose names have been taken."""
-    await insert_fires(tx, fresh)
-    await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in fresh])
+    await _insert(tx, fresh, [payload_row(task.state.id, 1, task.payload) for task in fresh])
 
 
-async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:
-    """Insert the rows of new tasks but for their payloads: what a fire sends is its schedule's."""
-    await tx.run("task_insert", rows=[_state_row(task.state) for task in fresh])
-    await tx.run("task_detail_insert", rows=[_detail_row(task.detail) for task in fresh])
+async def insert_fires(tx: Transaction, fresh: Sequence[NewFire]) -> None:
+    """Insert the rows of new tasks that have no payload of their own: what a fire sends is its schedule's."""
+    await _insert(tx, fresh, [])
+
+
+async def _insert(tx: Transaction, fresh: Sequence[NewTask | NewFire], payloads: list[tuple[Any, ...]]) -> None:
+    states = [state_row(task.state) for task in fresh]
+    await tx.run("task_insert", states=states, details=[detail_row(task.detail) for task in fresh], payloads=payloads)
     deltas = Deltas()
     for task in fresh:
         deltas.born(task.state.tenant, task.state.state, task.state.id, task.detail.created_at)
@@ -92,36 +85,32 @@ async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> N
 async def _take_room(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
     """Let in, in order, those that the quotas of their tenants have room for."""
     rooms = await tenants.rooms(tx, {one.task.state.tenant for one in creates})
+    if not rooms:
+        return
     for at, one in enumerate(creates):
         if results[at] is None:
             results[at] = rooms.take(one.task.state.tenant)
 
 
-async def _judge_names(tx: Transaction, creates: list[Create], results: list[Any]) -> bool:
-    """Look up the keys of these creates; where one is taken, the result says by what. Whether there are any."""
+async def _judge_names(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
+    """Look up the keys of these creates; where one is taken, the result says by what."""
     wanted: dict[tuple[str, str, str], int] = {}
     for at, one in enumerate(creates):
         for row in _names_of(one):
             if (row.tenant, row.kind, row.name) in wanted:
                 raise Refused("internal", "two creates of one batch share a key")  # halved until they stand alone
             wanted[row.tenant, row.kind, row.name] = at
-    if not wanted:
-        return False
     asked = [{"tenant": tenant, "kind": kind, "name": name} for tenant, kind, name in sorted(wanted)]
     for row in await tx.rows("names_read", Name, rows=asked):
         at = wanted[row.tenant, row.kind, row.name]
         await _settle_taken(tx, creates[at], row, at, results)
-    return True
 
 
 async def _take_names(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
     """Take the keys of those that are let in."""
-    rows = [
-        columns(row) for one, result in zip(creates, results, strict=True) if result is None for row in _names_of(one)
-    ]
+    rows = [row for one, result in zip(creates, results, strict=True) if result is None for row in _names_of(one)]
     if rows:
-        rows.sort(key=lambda row: (row["tenant"], row["kind"], row["name"]))
-        await names.take(tx, rows)
+        await names.take(tx, sorted(rows, key=lambda row: (row.tenant, row.kind, row.name)))
 
 
 async def _settle_taken(tx: Transaction, one: Create, row: Name, at: int, results: list[Any]) -> None:
@@ -151,21 +140,30 @@ def _names_of(one: Create) -> list[Name]:
     return rows
 
 
-def _state_row(state: TaskState) -> dict[str, Any]:
-    row = {name: getattr(state, name) for name in INSERTED}
-    row["state"] = int(state.state)
-    return row
+state_row = attrgetter(*STATE_COLUMNS)
 
 
-def _detail_row(detail: TaskDetail) -> dict[str, Any]:
-    row = columns(detail)
-    row["tags"] = msgspec.json.encode(detail.tags).decode()
-    return row
+def detail_row(detail: TaskDetail) -> tuple[Any, ...]:
+    """The row that `task_insert` reads, by `DETAIL_COLUMNS`."""
+    return (
+        detail.id,
+        detail.tenant,
+        detail.created_at,
+        detail.key,
+        detail.name,
+        detail.type,
+        msgspec.json.encode(detail.tags).decode() if detail.tags else _NO_TAGS,
+        detail.sla_ms,
+        detail.expires_in_ms,
+        detail.schedule_id,
+        detail.workflow_id,
+        detail.step,
+    )
 
 
-def payload_row(task_id: str, version: int, payload: Payload) -> dict[str, Any]:
+def payload_row(task_id: str, version: int, payload: Payload) -> tuple[Any, ...]:
     """A payload as a row."""
-    return {"task_id": task_id, "version": version, "payload": msgspec.json.encode(payload).decode()}
+    return task_id, version, msgspec.json.encode(payload).decode()
 
 
 async def resolve(tx: Transaction, tenant: str, name: str, prefix: str = "tsk") -> str:
@@ -322,7 +320,9 @@ def _change_row(one: Change) -> dict[str, Any]:
 
 async def change_detail(tx: Transaction, detail: TaskDetail) -> None:
     """Write what a task is called."""
-    await tx.run("task_detail_change", rows=[_detail_row(detail)])
+    tags = msgspec.json.encode(detail.tags).decode()
+    row = {"id": detail.id, "name": detail.name, "type": detail.type, "tags": tags}
+    await tx.run("task_detail_change", rows=[row | {"sla_ms": detail.sla_ms, "expires_in_ms": detail.expires_in_ms}])
 
 
 async def add_payload(tx: Transaction, task_id: str, version: int, payload: Payload) -> None:

@@ -23,6 +23,10 @@ class Rooms:
         self._quotas = {room.tenant: room.max_pending for room in found}
         self._left = {room.tenant: room.max_pending - room.pending for room in found}
 
+    def __bool__(self) -> bool:
+        """Whether any of them has a bound."""
+        return bool(self._quotas)
+
     def left(self, tenant: str) -> int | None:
         """How many more a tenant may have; None is any number."""
         left = self._left.get(tenant)
@@ -41,8 +45,9 @@ class Rooms:
 
 
 async def rooms(tx: Transaction, tenants: Iterable[str]) -> Rooms:
-    """The room of these tenants."""
-    return Rooms(await tx.rows("tenants_room", Room, tenants=sorted(set(tenants))))
+    """The room of these tenants. Most have no quota: then nothing of them is counted, nor held for others."""
+    limited = await tx.rows("tenants_limited", str, tenants=sorted(set(tenants)))
+    return Rooms(await tx.rows("tenants_room", Room, tenants=limited) if limited else [])
 
 
 async def page(tx: Transaction, beyond: str | None, limit: int) -> list[TenantRow]:

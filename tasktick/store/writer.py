@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tasktick import logs
+from tasktick.clock import turns
 from tasktick.errors import StoreBroken, StoreError, StoreFull
 from tasktick.store.connect import DatabaseError, Link, RawConnection, is_full
-from tasktick.store.lanes import Job, LaneWriter, answers
+from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers
 from tasktick.store.protocol import Lane
 from tasktick.store.sqlite import SqliteTransaction, in_savepoint, step, write_with
 
@@ -52,6 +53,8 @@ class SqliteWriter(LaneWriter):
             if self._log_is_long(CHECKPOINT_BUSY_ROWS, CHECKPOINT_BUSY_CHARS):
                 await self._shorten_log()
                 continue
+            if self._waiting_rows:
+                await turns(GATHERING_TURNS)
             jobs = self._take()
             if jobs:
                 await self._commit(jobs)

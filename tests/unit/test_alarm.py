@@ -59,3 +59,20 @@ async def test_other_waits_need_none(duration_ms: float, monkeypatch: pytest.Mon
 async def test_without_the_kernels_timers_the_loops_own_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alarm, "_LIBRARY", None)
     await SystemClock().sleep_ms(1)
+
+
+async def test_a_timer_that_is_refused_is_the_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        timerfd_create = alarm._LIBRARY.timerfd_create if alarm._LIBRARY is not None else None
+
+        def timerfd_settime(self, *_: object) -> int:
+            return -1
+
+    if alarm._LIBRARY is None:
+        pytest.skip("there are none here")
+    system = SystemClock()
+    await system.sleep_ms(1)
+    monkeypatch.setattr(alarm, "_LIBRARY", Refusing())
+    began = time.monotonic_ns()
+    await asyncio.gather(system.sleep_ms(2), system.sleep_ms(1))
+    assert time.monotonic_ns() - began >= 2_000_000

@@ -1,12 +1,12 @@
 -- Keys that must be unique: of unfinished tasks (kind 'task'), and idempotency keys (kind 'idempotency').
 
+-- Rows: tenant, kind, name, object_id, created_at, expires_at, fingerprint, status, headers, body.
 -- name: names_insert
 INSERT INTO names (tenant, kind, name, object_id, created_at, expires_at, fingerprint, status, headers, body)
-SELECT tenant, kind, name, object_id, created_at, expires_at, fingerprint, status, headers, body
-FROM json_to_recordset(:rows::text::json) AS given (
-    tenant text, kind text, name text, object_id text, created_at bigint, expires_at bigint, fingerprint text,
-    status integer, headers text, body text
-)
+SELECT
+    row->>0, row->>1, row->>2, row->>3, (row->>4)::bigint, (row->>5)::bigint, row->>6, (row->>7)::integer, row->>8,
+    row->>9
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 ON CONFLICT (tenant, kind, name) DO NOTHING;
 
 -- name: names_read

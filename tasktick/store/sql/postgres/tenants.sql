@@ -1,5 +1,10 @@
 -- Tenants: what they may have (rows of their own), and what they have (counts). States 1 to 9 are unfinished.
 
+-- Of these tenants, those with a quota.
+-- name: tenants_limited
+SELECT json_agg(name ORDER BY name) FROM tenants
+WHERE max_pending IS NOT NULL AND name IN (SELECT value FROM json_array_elements_text(:tenants::text::json));
+
 -- Of these tenants, those with a quota: how many unfinished tasks each may have, and has. Who asks holds their rows
 -- until the commit, so that no two fill the same room.
 -- name: tenants_room

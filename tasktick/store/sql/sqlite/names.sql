@@ -1,10 +1,10 @@
 -- Keys that must be unique: of unfinished tasks (kind 'task'), and idempotency keys (kind 'idempotency').
 
+-- Rows: tenant, kind, name, object_id, created_at, expires_at, fingerprint, status, headers, body.
 -- name: names_insert
 INSERT INTO names (tenant, kind, name, object_id, created_at, expires_at, fingerprint, status, headers, body)
 SELECT
-    value->>'tenant', value->>'kind', value->>'name', value->>'object_id', value->>'created_at',
-    value->>'expires_at', value->>'fingerprint', value->>'status', value->>'headers', value->>'body'
+    value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->>9
 FROM jsonb_each(:rows) WHERE true
 ON CONFLICT (tenant, kind, name) DO NOTHING;
 

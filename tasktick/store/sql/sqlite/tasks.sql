@@ -1,32 +1,34 @@
 -- Tasks: the slim state row, its details, its payloads.
--- Every row parameter is a JSON array of objects, every result one JSON array in one cell.
+-- Every row parameter is a JSON array of objects or, where columns are said to have an order, of arrays; every result
+-- one JSON array in one cell.
 
+-- The three rows of new tasks. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of store/tasks.py in their order; id, version
+-- and payload.
 -- name: task_insert
 INSERT INTO tasks (
     id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
     at_most_once, keyed, expires_at, completed_at, reason, payload_version, template_id, decide_by, after_id, late_at
 )
 SELECT
-    value->>'id', value->>'tenant', value->>'state', value->>'queue', value->>'host', value->>'priority',
-    value->>'run_at', value->>'due_at', value->>'wake_at', value->>'max_attempts', value->>'timeout_ms',
-    value->>'updated_at', value->>'at_most_once', value->>'keyed', value->>'expires_at',
-    value->>'completed_at', value->>'reason', value->>'payload_version', value->>'template_id',
-    value->>'decide_by', value->>'after_id', value->>'late_at'
-FROM jsonb_each(:rows) WHERE true;
-
--- name: task_detail_insert
+    value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->>9,
+    value->>10, value->>11, value->>12, value->>13, value->>14, value->>15, value->>16, value->>17, value->>18,
+    value->>19, value->>20, value->>21
+FROM jsonb_each(:states) WHERE true;
 INSERT INTO task_details (
     id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id, step
 )
 SELECT
-    value->>'id', value->>'tenant', value->>'created_at', value->>'key', value->>'name', value->>'type',
-    value->>'tags', value->>'sla_ms', value->>'expires_in_ms', value->>'schedule_id', value->>'workflow_id',
-    value->>'step'
-FROM jsonb_each(:rows) WHERE true;
+    value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->>9,
+    value->>10, value->>11
+FROM jsonb_each(:details) WHERE true;
+INSERT INTO payloads (task_id, version, payload)
+SELECT value->>0, value->>1, value->>2
+FROM jsonb_each(:payloads) WHERE true;
 
+-- Rows: id, version, payload.
 -- name: payload_insert
 INSERT INTO payloads (task_id, version, payload)
-SELECT value->>'task_id', value->>'version', value->>'payload'
+SELECT value->>0, value->>1, value->>2
 FROM jsonb_each(:rows) WHERE true;
 
 -- name: task_states

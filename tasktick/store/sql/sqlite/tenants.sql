@@ -1,5 +1,13 @@
 -- Tenants: what they may have (rows of their own), and what they have (counts). States 1 to 9 are unfinished.
 
+-- Of these tenants, those with a quota.
+-- name: tenants_limited
+SELECT json_group_array(name) FROM (
+    SELECT name FROM tenants
+    WHERE max_pending IS NOT NULL AND name IN (SELECT value FROM json_each(:tenants))
+    ORDER BY name
+);
+
 -- Of these tenants, those with a quota: how many unfinished tasks each may have, and has.
 -- name: tenants_room
 SELECT json_group_array(json_array(

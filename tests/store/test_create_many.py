@@ -1,0 +1,55 @@
+"""Many new tasks at once are the same as few, and one that is at fault fails alone."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from tasktick.model.task import TaskDetail, TaskState
+from tasktick.store import tasks
+from tasktick.store.queries import load
+from tasktick.store.tasks import CREATE, DETAIL_COLUMNS, STATE_COLUMNS, Create, detail_row
+from tests.store.world import TENANT, World
+
+MANY = CREATE.rows_max + 50
+
+
+@pytest.mark.slow
+async def test_many_are_as_few_are(world: World) -> None:
+    made = [
+        world.task(detail={"name": "Übung", "tags": {"a": "1"}}, at_most_once=n % 2 == 0, expires_at=world.now + n)
+        for n in range(MANY)
+    ]
+    few, many = made[:20], made[20:]
+    for part in (few, many):
+        assert await world.create_all([Create(one) for one in part]) == [None] * len(part)
+    ids = [one.state.id for one in made]
+    views = await world.database.read(lambda tx: tasks.views(tx, TENANT, ids))
+    assert [(view.state, view.detail, view.payload) for view in views] == [
+        (one.state, one.detail, one.payload) for one in made
+    ]
+
+
+@pytest.mark.slow
+async def test_one_of_many_that_is_at_fault_fails_alone(world: World) -> None:
+    made = [world.task() for _ in range(200)]
+    twice = msgspec.structs.replace(made[7])
+    results = await world.create_all([Create(one) for one in [*made, twice]])
+    assert sum(one is None for one in results) >= len(made) - 1
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "sqlite"])
+def test_rows_have_the_columns_of_their_statement_in_its_order(dialect: str) -> None:
+    said = "\n".join(load(dialect)["task_insert"])
+    for table, columns in (("tasks", STATE_COLUMNS), ("task_details", DETAIL_COLUMNS)):
+        (listed,) = re.findall(rf"INSERT INTO {table} \((.*?)\)", said, re.DOTALL)
+        names = tuple(listed.replace("\n", " ").replace(" ", "").split(","))
+        assert (names[1:] if dialect == "postgres" else names) == columns
+
+
+def test_a_detail_row_has_every_field_in_its_order() -> None:
+    assert set(STATE_COLUMNS) <= set(TaskState.__struct_fields__)
+    assert set(DETAIL_COLUMNS) == set(TaskDetail.__struct_fields__)
+    values: dict[str, Any] = {name: name for name in DETAIL_COLUMNS}
+    assert detail_row(TaskDetail(**values | {"tags": {}})) == tuple("{}" if n == "tags" else n for n in DETAIL_COLUMNS)
