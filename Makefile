@@ -122,6 +122,11 @@ sim: $(INSTALLED) ## Run nodes and rings in virtual time, crashing at any await:
 bench: $(INSTALLED) ## Measure it against limits measured in the same run: ONLY=fire runs one question.
 	@$(BIN)/python -m bench.run $(ONLY) $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: $(INSTALLED) ## Measure it beside its peers, which are installed apart, in build/peers: ONLY=fire, ARGS=--quick.
+	@$(BIN)/python -m bench.peers.install
+	@$(BIN)/python -m bench.peers.run $(ONLY) $(ARGS)
+
 .PHONY: dist
 dist: $(INSTALLED) ## Build the sdist, and the wheel from it, into dist/.
 	@rm -f dist/*.whl dist/*.tar.gz

@@ -245,7 +245,10 @@ def check_deadman(config: Config) -> None:
     if deadman.interval_ms < DEADMAN_INTERVAL_LEAST_MS:
         raise Wrong("deadman.interval_ms", f"must be at least {DEADMAN_INTERVAL_LEAST_MS}.")
     if not 1 <= deadman.timeout_ms <= deadman.interval_ms:
-        raise Wrong("deadman.timeout_ms", "must be from 1 to deadman.interval_ms.")
+        most = deadman.interval_ms
+        raise Wrong(
+            "deadman.timeout_ms", f"{deadman.timeout_ms} is not from 1 to deadman.interval_ms, which is {most}."
+        )
     if deadman.lateness_max_ms < DEADMAN_INTERVAL_LEAST_MS:
         raise Wrong("deadman.lateness_max_ms", f"must be at least {DEADMAN_INTERVAL_LEAST_MS}.")
 

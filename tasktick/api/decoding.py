@@ -5,7 +5,7 @@ all faults come back at once, each with its JSON pointer. Pure.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from types import NoneType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -26,6 +26,18 @@ _SURROGATE = re.compile(
     rb"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
+
+
+# What msgspec says of a value of another kind, and how people call the kinds.
+_KINDS = re.compile(r"Expected `([\w |]+)`, got `(\w+)`")
+_KIND_WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+}
 
 
 class Decoder:
@@ -57,8 +69,13 @@ class Decoder:
 
 
 def _refusal(faults: list[Fault]) -> Refused:
-    detail = "The request is not valid." if len(faults) == 1 else f"The request has {len(faults)} faults."
-    return Refused("validation_failed", detail, errors=faults)
+    return Refused("validation_failed", summary(faults), errors=faults)
+
+
+def summary(faults: Sequence[Fault]) -> str:
+    """What is wrong with a request, in a sentence: all of it, if that is one thing."""
+    first = faults[0][1]
+    return first if len(faults) == 1 else f"The request has {len(faults)} faults. The first: {first}"
 
 
 def unreadable(raw: bytes, error: Exception) -> Refused:
@@ -110,7 +127,7 @@ def _struct_faults(model: type[msgspec.Struct], document: Any, at: str) -> Itera
     for name, value in document.items():
         pointer = at + pointer_of(name)
         if name not in fields:
-            yield pointer, "There is no such field."
+            yield pointer, getattr(model, "ADVICE", {}).get(name, "There is no such field.")
         elif hints[fields[name].name] is NoneType:
             if value is not None:
                 unknown = f"This version does not know how to honour `{name}`. Leave it out."
@@ -130,7 +147,9 @@ def _value_faults(hint: Any, value: Any, pointer: str) -> Iterator[Fault]:
     if any(one is msgspec.Raw for one in _options(hint)):
         return
     item = next((get_args(one)[0] for one in _options(hint) if get_origin(one) is list), None)
-    if isinstance(item, type) and issubclass(item, msgspec.Struct) and isinstance(value, list):
+    if isinstance(value, list) and any(
+        isinstance(one, type) and issubclass(one, msgspec.Struct) for one in _options(item)
+    ):
         for place, one in enumerate(value):
             yield from _value_faults(item, one, pointer + pointer_of(str(place)))
         return
@@ -163,5 +182,11 @@ def _inner_pointer(value: Any, path: str) -> str:
 
 def _sentence(text: str) -> str:
     """msgspec's message without its path, as a sentence."""
-    text = re.sub(r" - at `.*`$", "", text).replace("`", "")
+    text = re.sub(r" - at `.*`$", "", text)
+    if found := _KINDS.fullmatch(text):
+        expected = [kind for kind in found[1].split(" | ") if kind != "int" or "float" not in found[1]]
+        said = [_KIND_WORDS.get(kind, kind) for kind in expected]
+        wanted = " or ".join(filter(None, (", ".join(said[:-1]), said[-1])))
+        return f"This must be {wanted}, not {_KIND_WORDS.get(found[2], found[2])}."
+    text = text.replace("`", "")
     return text if text.endswith(".") else text + "."

@@ -6,7 +6,7 @@ Pure. A check that fails notes its fault and gives the default, so that the rest
 import re
 from collections.abc import Mapping
 
-from tasktick.api.decoding import Fault, pointer_of
+from tasktick.api.decoding import Fault, pointer_of, summary
 from tasktick.api.times import Duration, duration_ms
 from tasktick.errors import Refused
 
@@ -39,9 +39,7 @@ class Faults:
         """Refuse the request if anything was noted."""
         if not self._found:
             return
-        first = self._found[0][1]
-        detail = first if len(self._found) == 1 else f"The request has {len(self._found)} faults. The first: {first}"
-        raise Refused(self._code, detail, errors=self._found)
+        raise Refused(self._code, summary(self._found), errors=self._found)
 
 
 def duration(

@@ -125,7 +125,8 @@ def _asked(request: BackfillRequest, schedule: Schedule, now: int) -> Asked:
             "/to", "This is still to come, and a backfill is about times that have passed. Leave it out for now."
         )
     elif from_at > to_at:
-        faults.add("/from", "This is after `to`: there is nothing between them.")
+        end = "now, which is where it ends without a `to`" if request.to is None else "`to`"
+        faults.add("/from", f"This is after {end}: there is nothing between them.")
     if request.limit is not None and not 1 <= request.limit <= TIMES_MAX:
         faults.add("/limit", f"This is a number from 1 to {TIMES_MAX}.")
     faults.end()

@@ -66,6 +66,8 @@ def no_time(schedule: Schedule, at: int) -> list[Step]:
         steps.append(("after_end", f"It ends at {written(schedule.end_at)} (`end_at`)."))
     if not steps:
         steps += [(one.code, one.detail) for one in why_not(schedule.rule, at)]
+    if _is_within_pause(schedule, at):
+        steps.append(("paused", f"{_paused(schedule)}, so its times are skipped as well."))
     if at <= schedule.updated_at and schedule.version > 1:
         steps.append(
             (
@@ -124,13 +126,29 @@ def _shade(seen: Seen) -> Shade:
     return shade_of(schedule.rule.timezone, schedule.calendars, schedule.skips, seen.calendars)
 
 
+def _is_within_pause(schedule: Schedule, at: int) -> bool:
+    """Whether an instant that is not decided about falls on a pause."""
+    return schedule.paused and at > schedule.cursor_at and at <= (schedule.paused_until or at)
+
+
+def _paused(schedule: Schedule) -> str:
+    until = "" if schedule.paused_until is None else f" until {written(schedule.paused_until)}"
+    return f"The schedule is paused{until}"
+
+
+def _meanwhile(schedule: Schedule, at: int, now: int) -> str:
+    if at <= now:
+        return "this time is skipped, which is written down when it goes on."
+    if schedule.paused_until is None:
+        return "this time is skipped unless it is resumed before."
+    return "this time is skipped."
+
+
 def _in_the_way(seen: Seen, at: int, now: int) -> Step | None:
     """What keeps a time to come from running."""
     schedule = seen.schedule
-    if schedule.paused and schedule.paused_until is None:
-        return "paused", "The schedule is paused: this time is skipped unless it is resumed before."
-    if schedule.paused and schedule.paused_until is not None and at <= schedule.paused_until:
-        return "paused", f"The schedule is paused until {written(schedule.paused_until)}: this time is skipped."
+    if _is_within_pause(schedule, at):
+        return "paused", f"{_paused(schedule)}: {_meanwhile(schedule, at, now)}"
     held = _shade(seen).reason(at)
     if held is not None:
         tense = "will be" if at > now else "is about to be"

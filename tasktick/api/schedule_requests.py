@@ -43,6 +43,7 @@ from tasktick.timetable.rule import check
 NOTE_CHARS_MAX = 1_000
 OVERLAP_KEY_CHARS_MAX = 128
 FIRES_MAX = 1_000_000_000
+RULES = ("cron", "every", "rrule", "spec")
 # Fires may lie in the year 9998, and what expires must do so before calendars end.
 EXPIRES_MAX_MS = 366 * 86_400_000
 OVERLAPS: dict[str, Overlap] = {one: one for one in get_args(Overlap)}
@@ -277,12 +278,25 @@ def patched(schedule: Schedule, patch: SchedulePatch, sealing: Sealing) -> tuple
         given = getattr(patch, name)
         if given is not UNSET:
             setattr(asked, name, given)
+    _check_rule(faults, schedule.rule, patch)
     definition = definition_of(faults, asked)
     content = None
     if isinstance(patch.task, ScheduleTaskRequest):
         content = content_of(faults, patch.task, sealing)
     faults.end()
     return definition, content
+
+
+def _check_rule(faults: Faults, rule: Rule, patch: SchedulePatch) -> None:
+    """A rule of another kind takes the place of the one that is there only if that is taken away."""
+    given = [name for name in RULES if getattr(patch, name) is not UNSET and getattr(patch, name) is not None]
+    before = {"cron": rule.cron, "every": rule.every_ms, "rrule": rule.rrule, "spec": rule.spec}
+    left = [name for name in RULES if before[name] and getattr(patch, name) is UNSET and name not in given]
+    if given and left:
+        faults.add(
+            f"/{given[0]}", f'It has `{left[0]}`, and only one of them can stand there: say `"{left[0]}": null` too.'
+        )
+        faults.end()
 
 
 def _as_asked(schedule: Schedule) -> Timing:

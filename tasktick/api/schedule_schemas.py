@@ -176,6 +176,10 @@ class ScheduleRequest(Timing, kw_only=True):
 class SchedulePatch(Request):
     """What is to be different about a schedule: a field that is given replaces the whole of it, null resets it."""
 
+    ADVICE: ClassVar[dict[str, str]] = {
+        "key": "A schedule keeps its key: make another one with the key that you want, then remove this one."
+    }
+
     cron: Cron | UnsetType | None = UNSET
     every: Duration | UnsetType | None = UNSET
     anchor: LocalInstant | UnsetType | None = UNSET

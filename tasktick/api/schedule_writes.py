@@ -275,8 +275,10 @@ async def patch(call: Call) -> Reply:
 
     async def operation(tx: Transaction) -> Work:
         work = await opened(call, tx)
-        definition, content = patched(work.schedule, request, sealing_of(call))
         paused = bool(request.paused) if isinstance(request.paused, bool | None) else None
+        if paused is False:
+            await work.resume()
+        definition, content = patched(work.schedule, request, sealing_of(call))
         await work.change(definition, content, paused=paused)
         return work
 

@@ -11,7 +11,7 @@ from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
 from tasktick.api.render import Document
 from tasktick.api.schedule_advice import Known, advice_on, known, unless_spread, with_key
-from tasktick.api.schedule_requests import Asked, Tried, new_schedule, previewed
+from tasktick.api.schedule_requests import Asked, Definition, Tried, new_schedule, previewed
 from tasktick.api.schedule_schemas import PreviewRequest
 from tasktick.api.tasks import FULL_PAGE_BYTES, FULL_SLICE, OK, RENDER_SLICE, no_query, sealing_of
 from tasktick.errors import Refused
@@ -38,6 +38,11 @@ TOO_MANY = (
     "Ask for an earlier one."
 )
 SPREAD = Advice("jitter", "Each fire starts later, by up to `jitter`: by how much is fixed once the schedule is saved.")
+ALL_BUT_ONE = Advice(
+    "catch_up_overlap",
+    "Of what an outage missed, `catch_up` `all` runs one and `overlap` skips the rest: `buffer_all` runs them one "
+    "after another, `allow` side by side.",
+)
 ALL_HELD = Advice("all_skipped", "Its calendars skip every one of these times.")
 # What is tried is never stored, so nobody sees it.
 NO_ID = "0" * 32
@@ -117,7 +122,7 @@ async def preview(call: Call) -> Reply:
     linted = await call.kept.aside(lambda: lint(asked.rule, begin, asked.end_at))
     advice = unless_spread(linted, asked.jitter_ms)
     advice += await _advice(call, asked.rule, begin, fires, asked.jitter_ms, request.key)
-    advice += ([SPREAD] if asked.jitter_ms else []) + _all_held(fires)
+    advice += ([SPREAD] if asked.jitter_ms else []) + _all_held(fires) + _all_but_one(asked)
     shown = [schedule_render.fire(one, one.nominal_at, held) for one, held in fires]
     return answer(OK, {**_document(asked.rule, shown, advice), "schedule": _as_saved(call, tried)})
 
@@ -181,6 +186,10 @@ def _all_held(fires: list[tuple[Fire, str | None]]) -> list[Advice]:
     return [ALL_HELD] if fires and all(held is not None for _, held in fires) else []
 
 
+def _all_but_one(asked: Definition | Schedule) -> list[Advice]:
+    return [ALL_BUT_ONE] if asked.catch_up.mode == "all" and asked.overlap == "skip" else []
+
+
 async def upcoming(call: Call) -> Reply:
     """GET /v1/schedules/{id}/upcoming: the next fires of a schedule, from what is decided on."""
     faults = Faults()
@@ -205,7 +214,7 @@ async def upcoming(call: Call) -> Reply:
     linted = await call.kept.aside(lambda: lint(schedule.rule, begin, schedule.end_at))
     advice = unless_spread(linted, schedule.jitter_ms)
     advice += await _advice(call, schedule.rule, begin, fires, schedule.jitter_ms, schedule)
-    advice += ([PAUSED] if schedule.paused else []) + _all_held(fires)
+    advice += ([PAUSED] if schedule.paused else []) + _all_held(fires) + _all_but_one(schedule)
     return answer(OK, _document(schedule.rule, shown, advice))
 
 

@@ -1,5 +1,6 @@
 """`ctl calendar`: times in which schedules that name them do not fire."""
 
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import IO, Any
 
@@ -10,6 +11,7 @@ from tasktick.client.core import Answer, Request
 from tasktick.ctl import bulk, listing, render, task_options
 from tasktick.ctl.connect import Session, server_options, session
 
+SHOWN_MAX = 50
 COLUMNS = ("name", "timezone", "days", "ranges", "weekly", "updated_at", "note")
 NAME = click.argument("name", metavar="NAME")
 BEGINS = b"BEGIN:VCALENDAR"
@@ -122,6 +124,9 @@ def put(
 def _from_file(name: str, data: bytes) -> Request:
     if data.removeprefix(b"\xef\xbb\xbf").lstrip()[: len(BEGINS)].upper() == BEGINS:
         return calendars.put_icalendar(name, data.strip())
+    if data.lstrip()[:1] not in (b"{", b"["):
+        begins = BEGINS.decode()
+        raise click.UsageError(f"What --file holds is neither iCalendar, which begins with {begins}, nor JSON.")
     return calendars.put(name, task_options.raw_json(data, "What --file holds"))
 
 
@@ -165,6 +170,43 @@ def _print(connected: Session, answer: Answer) -> None:
         return
     found: dict[str, Any] = answer.json() or {}
     left_out = found.pop("left_out", None) or []
-    render.record(found.items(), depth=2)
+    render.record(_in_words(found), depth=2)
     for one in left_out:
         render.say(f"Left out: {render.word(one.get('event') or 'a line')}: {render.word(one.get('detail'))}")
+
+
+def _in_words(found: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What stands in it, a line for each of its times."""
+    for name, value in found.items():
+        spell = _SPELLED.get(name)
+        if spell is None:
+            yield name, value
+            continue
+        for place, one in enumerate(value[:SHOWN_MAX]):
+            yield "" if place else name, spell(one)
+        if len(value) > SHOWN_MAX:
+            yield "", f"and {len(value) - SHOWN_MAX:,} more: -o json has all of them"
+
+
+def _spelled_days(one: Any) -> str:
+    return one if isinstance(one, str) else f"{one.get('from')} to {one.get('to')}"
+
+
+def _spelled_range(one: dict[str, Any]) -> str:
+    words = [f"{one.get('from')} to {one.get('to')}"]
+    words += [str(one[name]) for name in ("timezone", "rrule") if one.get(name)]
+    if one.get("except"):
+        words.append(f"except {', '.join(map(str, one['except']))}")
+    return ", ".join(words) + (f": {one['summary']}" if one.get("summary") else "")
+
+
+def _spelled_window(one: dict[str, Any]) -> str:
+    first, last = one.get("from"), one.get("to")
+    return f"{one.get('days')} {'all day' if first == last else f'{first} to {last}'}"
+
+
+_SPELLED: dict[str, Callable[[Any], str]] = {
+    "dates": _spelled_days,
+    "ranges": _spelled_range,
+    "weekly": _spelled_window,
+}

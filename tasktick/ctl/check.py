@@ -12,7 +12,9 @@ from tasktick.ctl import bulk, listing, render, task_options
 from tasktick.ctl.connect import Session, new_key, server_options, session
 from tasktick.ctl.flags import Duration
 
-COLUMNS = ("id", "state", "when", "expected_at", "last_ping_at", "failures", "name")
+COLUMNS = ("id", "state", "expected_at", "last_ping_at", "failures", "name", "when")
+# What `show` tells too, and a narrow terminal may do without.
+SPARE = ("last_ping_at", "failures")
 PING_COLUMNS = ("number", "at", "kind", "exit_code", "duration", "run", "source", "log")
 LOG_CHARS = 60
 NAME = click.argument("name", metavar="ID")
@@ -91,7 +93,7 @@ def list_checks(
         "q": text,
         **listing.pages(limit, cursor, every=every),
     }
-    listing.show(checks.find(asked), COLUMNS, lambda one, _: _row(one), empty=_empty, every=every)
+    listing.show(checks.find(asked), COLUMNS, lambda one, _: _row(one), empty=_empty, every=every, spare=SPARE)
 
 
 def _empty(filtered: bool) -> str:

@@ -162,6 +162,22 @@ def _cells(kind: str, data: dict[str, Any]) -> list[str]:
         if data.get("attempt"):
             cells.append(f"attempt {_word(data, 'attempt')}")
     cells += [f"{name} {_word(data, name)}" for name in ("task", "key", "reason", "held_by") if data.get(name)]
+    cells += _of_schedule(data)
     if data.get("tasktick_was_away"):
         cells.append("TaskTick was away")
+    return cells
+
+
+def _of_schedule(data: dict[str, Any]) -> list[str]:
+    """What an event of a schedule says beyond that: of which of its times, of how many, and how bad it is."""
+    cells = []
+    if data.get("nominal_at"):
+        cells.append(f"of {render.moment(data['nominal_at'])}")
+    if (times := data.get("times") or 1) != 1:
+        cells.append(f"and {times - 1:,} more to {render.moment(data.get('until_at'))}")
+    if data.get("sla"):
+        cells.append(f"not begun within {_word(data, 'sla')} s")
+    if data.get("consecutive_failures"):
+        cells.append(f"{_word(data, 'consecutive_failures')} in a row")
+    cells += [f"{name} {_word(data, name)}" for name in ("error_code", "until", "note") if data.get(name)]
     return cells

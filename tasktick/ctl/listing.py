@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from tasktick.client import schedules
 from tasktick.client.core import LIMIT_MAX, Answer, Request
 from tasktick.ctl import render
 from tasktick.ctl.connect import session
@@ -24,7 +25,7 @@ def selection(command: Command) -> Command:
         click.option("--type", "type_", help="Only of this type."),
         click.option("--name", help="Only with this name."),
         click.option("--tag", metavar="NAME=VALUE", help="Only with this tag."),
-        click.option("--schedule", "schedule_id", metavar="ID", help="Only fires of this schedule, sch_..."),
+        click.option("--schedule", "schedule_id", metavar="ID", help="Only fires of this schedule, sch_... or key:..."),
         *(
             click.option(f"--{time.replace('_', '-')}", metavar="TIME", help=f"Only {time.replace('_', ' ')} this.")
             for time in TIMES
@@ -77,10 +78,18 @@ def name_and_value(text: str, option: str) -> tuple[str, str]:
 def selected(given: dict[str, Any]) -> dict[str, Any]:
     """The filters that were given."""
     asked = {name: given[name] for name in ("queue", "name", "schedule_id", *TIMES)}
+    asked["schedule_id"] = _schedule_id(given["schedule_id"])
     asked["type"] = given["type_"]
     if given["tag"] is not None:
         asked["tag"] = ":".join(name_and_value(given["tag"], "--tag"))
     return asked
+
+
+def _schedule_id(name: str | None) -> str | None:
+    """The id of a schedule, also of one that is named by its key: filters take an id, as tasks have one."""
+    if name is None or not name.startswith("key:"):
+        return name
+    return str((session().send(schedules.read(name)).json() or {})["id"])
 
 
 def query(given: dict[str, Any]) -> dict[str, Any]:
@@ -101,6 +110,7 @@ def show(
     empty: Callable[[bool], str],
     every: bool,
     whole: Sequence[str] = render.WHOLE,
+    spare: Sequence[str] = (),
 ) -> None:
     """Print a page, or every page; a row is made of an object and the answer that brought it.
 
@@ -115,7 +125,7 @@ def show(
         if connected.as_json:
             render.document(answer)
         elif rows:
-            render.table(columns, [row(one, answer) for one in rows], whole=whole)
+            render.table(columns, [row(one, answer) for one in rows], whole=whole, spare=spare)
         cursor = page.get("next_cursor")
         if not every:
             break

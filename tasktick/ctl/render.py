@@ -4,7 +4,8 @@ What a server says is data of strangers (a task's name, a receiver's answer). Co
 characters that turn the direction of text, are shown as escapes and never reach the terminal.
 
 On a terminal a table has one line for each row: times are short and local, and what has no room ends in `…`, but
-ids, states and times. Piped, every cell is whole, and times are as the API says them.
+ids, states and times; before that, columns in which nothing stands are left out. Piped, every cell is whole, and times
+are as the API says them; so what may be long stands in the last column, where it makes no other row wider.
 """
 
 import re
@@ -102,8 +103,22 @@ def widths(naturals: Sequence[int], fixed: Sequence[bool], room: int) -> list[in
     return found
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Sequence[str] = WHOLE) -> None:
-    """Print rows, one a line; columns in `whole`, and times, are never cut, so that an id can be copied."""
+def kept(naturals: Sequence[int], spared: Sequence[int], room: int, gap: int) -> list[int]:
+    """Which columns there is room for: all, or without as many of those that can be spared as it takes, in order."""
+    left = list(range(len(naturals)))
+    for at in spared:
+        if sum(naturals[one] for one in left) + gap * (len(left) - 1) > room:
+            left.remove(at)
+    return left
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Sequence[str] = WHOLE, spare: Sequence[str] = ()
+) -> None:
+    """Print rows, one a line; columns in `whole`, and times, are never cut, so that an id can be copied.
+
+    A terminal that is too narrow for all leaves out those that are empty in every row, then those in `spare`.
+    """
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
@@ -117,7 +132,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, whole: Seque
     naturals = [max(map(cell_len, [column, *(row[at] for row in words)])) for at, column in enumerate(columns)]
     width = max(_console(StringIO()).width, _WIDTH_LEAST)
     gap = 2 if width >= _WIDE else 1
-    fixed = [column in whole or is_time for column, is_time in zip(columns, timed, strict=True)]
+    empty = [at for at in range(1, len(columns)) if all(row[at] == NOTHING for row in words)]
+    spared = [*empty, *(at for name in spare if (at := columns.index(name)) not in empty)]
+    shown = kept(naturals, spared, width, gap)
+    fixed = [columns[at] in whole or timed[at] for at in shown]
+    columns, naturals = [columns[at] for at in shown], [naturals[at] for at in shown]
+    words = [[row[at] for at in shown] for row in words]
     printed = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     room = widths(naturals, fixed, width - gap * (len(columns) - 1))
     for column, cells in zip(columns, room, strict=True):

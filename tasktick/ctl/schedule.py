@@ -14,9 +14,11 @@ from tasktick.ctl.schedule_add import add, edit
 from tasktick.ctl.schedule_backfill import backfill
 from tasktick.ctl.schedule_fires import fires, show_ledger
 
-COLUMNS = ("schedule", "state", "when", "zone", "next_fire", "in", "last_fire", "so_far")
+COLUMNS = ("schedule", "state", "next_fire", "in", "last_fire", "so_far", "zone", "when")
 MOVED = ("id", "state", "next_fire", "in", "name")
 WHOLE = ("schedule", "id", "state", "in", "so_far")
+# What `show` tells too, and a narrow terminal may do without.
+SPARE = ("last_fire", "so_far", "zone")
 AHEAD = 5
 BACK = 5
 NAME = click.argument("name", metavar="ID")
@@ -80,7 +82,7 @@ def list_schedules(**given: Any) -> None:
         "order": given["order"],
         **listing.pages(given["limit"], given["cursor"], every=given["every"]),
     }
-    listing.show(schedules.find(asked), COLUMNS, _row, empty=_empty, every=given["every"], whole=WHOLE)
+    listing.show(schedules.find(asked), COLUMNS, _row, empty=_empty, every=given["every"], whole=WHOLE, spare=SPARE)
 
 
 def _row(schedule: dict[str, Any], answer: Answer) -> list[Any]:
@@ -88,12 +90,12 @@ def _row(schedule: dict[str, Any], answer: Answer) -> list[Any]:
     return [
         schedule_words.name_of(schedule),
         schedule_words.state(schedule),
-        schedule_words.when(schedule),
-        schedule.get("timezone"),
         next_fire,
         schedule_words.from_now(next_fire, schedule_words.now_of(answer)),
         schedule.get("last_fire_at"),
         schedule_words.outcomes(schedule),
+        schedule.get("timezone"),
+        schedule_words.when(schedule),
     ]
 
 
@@ -131,7 +133,7 @@ def show(name: str) -> None:
 def _show_fires(answer: Answer, title: str | None = None) -> None:
     found = (answer.json() or {}).get("fires") or []
     if not found:
-        render.say("Nothing is to come: it is paused until it is resumed, or it has ended.")
+        render.say("Nothing is to come.")
         return
     if title is not None:
         render.heading(title)
@@ -156,8 +158,11 @@ def upcoming(name: str, after: str | None, count: int) -> None:
     answer = connected.send(schedules.upcoming(name, count, after))
     if connected.as_json:
         render.document(answer)
-    else:
-        _show_fires(answer)
+        return
+    _show_fires(answer)
+    shown = answer.json() or {}
+    if not shown.get("fires"):
+        _mind(shown)
 
 
 group.add_command(alias(upcoming, "next"))
@@ -185,6 +190,11 @@ def preview(after: str | None, count: int, **given: Any) -> None:
     shown = answer.json() or {}
     render.say(render.word(shown.get("description")))
     _show_fires(answer)
+    _mind(shown)
+
+
+def _mind(shown: dict[str, Any]) -> None:
+    """What is odd about it, and why nothing may be to come."""
     for warning in shown.get("warnings") or []:
         render.say(f"Mind: {render.word(warning.get('detail'))} ({render.word(warning.get('code'))})")
 

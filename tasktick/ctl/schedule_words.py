@@ -181,7 +181,7 @@ def in_full(schedule: Mapping[str, Any], now: datetime | None) -> Iterator[tuple
     shared = schedule.get("overlap_key")
     yield "overlap with", None if shared is None else f"all schedules of the overlap key {shared}"
     yield "failures", _failures(schedule)
-    yield "catch up", _catch_up(schedule.get("catch_up") or {})
+    yield "catch up", _catch_up(schedule.get("catch_up") or {}, schedule.get("overlap"))
     jitter = schedule.get("jitter")
     yield "jitter", f"each fire starts up to {span(jitter)} later" if jitter else None
     yield "not before", schedule.get("start_at")
@@ -244,9 +244,11 @@ def _follows_clock(schedule: Mapping[str, Any]) -> bool:
     return all(one is None or one.is_wildcard for one in wanted)
 
 
-def _catch_up(catch_up: Mapping[str, Any]) -> str:
+def _catch_up(catch_up: Mapping[str, Any], overlap: Any) -> str:
     mode = str(catch_up.get("mode"))
     words = [_CATCH_UP.get(mode, mode)]
+    if mode == "all" and overlap in ("skip", "buffer_one"):
+        words.append(f"but `overlap` {overlap} leaves out what comes while one of them runs")
     if isinstance(window := catch_up.get("window"), int | float):
         words.append(f"what is older than {span(window)} is missed")
     if mode == "all":

@@ -139,7 +139,7 @@ def run(names: tuple[str, ...], **given: Any) -> None:
     Examples:
       tasktick ctl task run key:invoice-771
       tasktick ctl task run --name report --state scheduled
-      tasktick ctl task run --schedule sch_019a... --state missed --state skipped --dry-run
+      tasktick ctl task run --schedule key:daily --state missed --state skipped --dry-run
     """
     _act("run", names, given)
 

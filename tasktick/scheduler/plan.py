@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from tasktick.model import pause_note
 from tasktick.model.schedule import (
     Plan,
     Schedule,
@@ -118,6 +119,7 @@ def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, u
         paused=False,
         paused_until=None,
         pause_reason=None,
+        note=pause_note.without(schedule.note),
         consecutive_failures=0,
         version=schedule.version + 1,
         updated_at=now,

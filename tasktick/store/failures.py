@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tasktick.model import pause_note
 from tasktick.model.schedule import Recorder
 from tasktick.model.state import State
 from tasktick.store import schedules
@@ -53,4 +54,4 @@ def _row(one: FireEnd) -> list[str | int]:
 
 async def pause(tx: Transaction, ids: Sequence[str], by: Recorder) -> None:
     """These schedules stand still until somebody has looked after them."""
-    await schedules.pause_each(tx, ids, by, "failures", lambda one: f"paused after {one.consecutive_failures} failures")
+    await schedules.pause_each(tx, ids, by, "failures", lambda one: pause_note.of_failures(one.consecutive_failures))

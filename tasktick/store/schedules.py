@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tasktick.errors import Refused, not_found
+from tasktick.model import pause_note
 from tasktick.model.calendar import Content
 from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.line import LineFire
@@ -351,7 +352,7 @@ async def delete(tx: Transaction, plan: Plan) -> None:
 
 async def pause_gone(tx: Transaction, ids: Sequence[str], by: Recorder) -> None:
     """A receiver has said that it is gone for good: its schedules stop."""
-    await pause_each(tx, ids, by, "gone", lambda _: "Paused: the receiver answered 410 Gone.")
+    await pause_each(tx, ids, by, "gone", lambda _: pause_note.GONE)
 
 
 async def pause_each(
@@ -360,7 +361,8 @@ async def pause_each(
     """Pause those of these schedules that are not paused yet, from within, for a reason of ours."""
     for found in await seen(tx, await tx.rows("schedules_read", Schedule, ids=sorted(ids), tenant=None)):
         if not found.schedule.paused:
-            await _write(tx, [pause(found.schedule, found.tasks, by, None, note(found.schedule), reason)])
+            said = pause_note.left_by(note(found.schedule), found.schedule.note)
+            await _write(tx, [pause(found.schedule, found.tasks, by, None, said, reason)])
 
 
 async def purge(tx: Transaction, before: int, limit: int) -> int:

@@ -273,6 +273,7 @@ async def test_what_retention_has_taken_is_not_run_again(served: Served) -> None
         ({}, None),
         ({"from": "then"}, "/from"),
         ({"from": 100, "to": 50}, "/from"),
+        ({"from": 4_000_000_000}, "/from"),
         ({"from": 100, "to": 4_000_000_000}, "/to"),
         ({"from": 100, "overlap": "skip"}, "/overlap"),
         ({"from": 100, "limit": 0}, "/limit"),

@@ -307,3 +307,17 @@ async def test_one_that_is_far_behind_is_left_to_the_loop_behind_all(served: Ser
     assert await outcomes(served, schedule) == []
     await pass_ms(served, 0)
     assert (await change(served, schedule, name="x"))["counts"]["fired"] == 1_200
+
+
+async def test_a_rule_of_another_kind_says_what_to_take_away(served: Served) -> None:
+    schedule = await made(served, cron="0 9 * * *", every=None)
+    path = f"{ALL}/{schedule['id']}"
+
+    refused = await served.ask("PATCH", path, {"every": "1h"})
+    assert (refused.status, refused.pointers) == (422, {"/every"})
+    assert '`"cron": null`' in refused.json["detail"]
+    assert (await served.ask("PATCH", path, {"every": "1h", "cron": None})).status == 200
+    assert (await served.ask("PATCH", path, {"every": "2h"})).status == 200
+    refused = await served.ask("PATCH", path, {"key": "another"})
+    assert (refused.status, refused.pointers) == (422, {"/key"})
+    assert "keeps its key" in refused.json["detail"]

@@ -124,6 +124,12 @@ async def test_what_is_to_come(served: Served) -> None:
     await act(served, schedule, "resume")
     await act(served, schedule, "pause")
     assert codes(await explained(served, schedule, f"{TODAY}T16:00:00Z")) == ["paused"]
+    # Who asks why nothing happens now, asks at no time of it.
+    assert codes(await explained(served, schedule, f"{TODAY}T08:30:00Z")) == ["between_intervals", "paused"]
+    served.world.now += 90 * MINUTE_MS
+    assert "is skipped, which is written down when it goes on" in said(
+        await explained(served, schedule, f"{TODAY}T09:00:00Z")
+    )
 
 
 async def test_max_fires_is_reached(served: Served) -> None:

@@ -36,6 +36,29 @@ async def test_failures_pause_it_and_a_resume_counts_anew(served: Served) -> Non
 
     after = (await act(served, schedule, "resume")).json
     assert (after["paused"], after["pause_reason"], after["consecutive_failures"]) == (False, None, 0)
+    assert after["note"] is None, "it would say of one that runs that it is paused"
+
+
+@pytest.mark.parametrize("status", [400, 410])
+async def test_a_note_of_somebody_outlives_a_pause_that_nobody_asked_for(served: Served, status: int) -> None:
+    schedule = await made(served, pause_on_failures=1, note="of the billing team")
+    await fire(served, schedule, status)
+
+    held = await read(served, schedule)
+    assert (held["paused"], held["note"]) == (True, "of the billing team")
+    after = await change(served, schedule, paused=False)
+    assert (after["paused"], after["note"]) == (False, "of the billing team")
+
+
+@pytest.mark.parametrize("status", [400, 410])
+async def test_its_own_note_goes_with_the_pause_however_that_ends(served: Served, status: int) -> None:
+    schedule = await made(served, pause_on_failures=1)
+    await fire(served, schedule, status)
+    assert "aused" in (await read(served, schedule))["note"]
+
+    after = await change(served, schedule, paused=False)
+
+    assert (after["paused"], after["note"], after["version"]) == (False, None, 3)
 
 
 async def test_a_trigger_that_gives_up_does_not_count(served: Served) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tasktick.api.schedule_answers import ScheduleDefinition
 from tasktick.api.schedule_schemas import ScheduleRequest
+from tests.api.calendar import ALL, made
 from tests.api.served import Served
 
 PATH = "/v1/schedules/preview"
@@ -132,3 +133,15 @@ async def test_a_preview_shows_a_whole_schedule_as_it_would_stand(served: Served
 
 def test_a_definition_is_all_that_a_request_may_say() -> None:
     assert set(ScheduleRequest.__struct_fields__) == set(ScheduleDefinition.__struct_fields__)
+
+
+@pytest.mark.parametrize(("overlap", "is_told"), [("skip", True), ("allow", False), ("buffer_all", False)])
+async def test_catching_up_with_all_that_overlap_lets_one_of_is_odd(
+    served: Served, overlap: str, is_told: bool
+) -> None:
+    timing = {"every": "1h", "overlap": overlap, "catch_up": {"mode": "all"}}
+    schedule = await made(served, **timing)
+    tried = (await served.ask("POST", f"{ALL}/preview", timing)).json
+    coming = (await served.ask("GET", f"{ALL}/{schedule['id']}/upcoming")).json
+    for shown in (tried, coming):
+        assert ("catch_up_overlap" in {one["code"] for one in shown["warnings"]}) == is_told

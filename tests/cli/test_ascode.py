@@ -145,7 +145,8 @@ def test_what_others_have_done_is_not_overwritten(daemon: Running) -> None:
     by_hand = str(daemon.file(mine.format("2h"), "by-hand.toml"))
     assert "was not made from a file" in daemon.ctl("plan", by_hand, code=1)
     daemon.file(mine.format("1h"), "by-hand.toml")
-    assert "1 marked" in daemon.ctl("apply", by_hand, "--yes")
+    said = daemon.ctl("apply", by_hand, "--yes")
+    assert "taken over schedule by-hand\nDone: 1 taken over." in said
     daemon.file(mine.format("2h"), "by-hand.toml")
     assert "1 changed" in daemon.ctl("apply", by_hand, "--yes")
 
@@ -175,7 +176,8 @@ def test_secrets_are_looked_up_and_never_shown(daemon: Running) -> None:
     token = daemon.file("s3cr3t-in-a-file\n", "token")
     said = daemon.ctl("apply", file, "--yes") + daemon.ctl("apply", file) + daemon.ctl("export")
     assert "s3cr3t" not in said
-    assert "Done: 1 unchanged." in said
+    assert "Done: nothing." in said
+    assert "1 of those unchanged has secrets" in daemon.ctl("plan", file)
     assert 'X-Odd = "***"' in said
     token.write_text("s3cr3t-of-another\n")
     assert "headers.Authorization" in daemon.ctl("apply", file, "--yes")
@@ -206,6 +208,22 @@ def test_every_fault_is_told_before_anything_is_written(daemon: Running) -> None
     assert "too." in daemon.ctl("plan", str(daemon.file(WHOLE)), twice, code=2)
     assert "cannot be read" in daemon.ctl("plan", "gone.toml", code=2)
     assert "no calendar" in daemon.ctl("plan", str(daemon.file(WHOLE.replace('["office"]', '["gone"]'))), code=1)
+
+
+def test_what_only_the_store_could_refuse_is_told_before_anything_is_written(daemon: Running) -> None:
+    once = "rrule = 'DTSTART:20200101T090000\\nRRULE:FREQ=DAILY;COUNT=1'".replace("'", '"')
+    text = 'owner = "x"\n[schedules.a]\nevery = "1h"\ntask.target.url = "https://app.example/a"\n'
+    past = f'[schedules.b]\n{once}\ntask.target.url = "https://app.example/b"\n'
+    file = str(daemon.file(text + past))
+    said = daemon.ctl("apply", file, "--yes", code=1)
+    assert f"{file}:5: schedules.b: Nothing of this is still to come" in said
+    assert daemon.program.ctl("schedule", "list")["data"] == []
+    bare = str(daemon.file(text + '[schedules.b]\nevery = "1h"\n'))
+    assert "schedules.b.task: Say what each fire does" in daemon.ctl("plan", bare, code=2)
+    daemon.ctl("apply", str(daemon.file(text)), "--yes")
+    # One that is there may have ended: a file that still lists it is no less right for that.
+    daemon.file(text.replace('"1h"', '"1h"\nend_at = 2020-01-01T00:00:00Z'))
+    assert "Done: 1 changed." in daemon.ctl("apply", file, "--yes")
 
 
 def test_a_run_that_was_killed_is_finished_by_the_next(daemon: Running) -> None:

@@ -70,7 +70,7 @@ def test_a_schedule_fires_and_tells_of_it(daemon: Running, receiver: ApiStub) ->
     assert "ended: nothing is to come" in shown
     assert "2 fired, 0 skipped, 0 missed, 0 failed" in shown
     assert "2 fired" in daemon.said("list", "--tag", "a=b", "--q", "SECONDS")
-    assert "Nothing is to come:" in daemon.said("next", "key:seconds")
+    assert "Nothing is to come." in daemon.said("next", "key:seconds")
 
 
 def test_a_schedule_is_changed_in_part(daemon: Running) -> None:

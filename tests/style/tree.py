@@ -10,7 +10,7 @@ CODE_FOLDERS = ("tasktick", "tests", "bench")
 TEXT_FOLDERS = (*CODE_FOLDERS, "docs", "config", ".ci")
 # The licence is not ours to word, a worktree's .git is git's, and lock or data files are not prose.
 TEXT_SUFFIXES = frozenset(
-    {"", ".cfg", ".css", ".html", ".ini", ".js", ".json", ".md", ".py", ".service", ".sh", ".sql"}
+    {"", ".cfg", ".css", ".html", ".ini", ".js", ".json", ".md", ".mjs", ".py", ".service", ".sh", ".sql"}
     | {".example", ".toml", ".ts", ".txt", ".yaml", ".yml"}
 )
 NOT_READ = frozenset({"LICENSE", ".git"})

@@ -118,6 +118,7 @@ def test_flags_that_were_not_given_do_not_win(file: Path) -> None:
         ("[server]\nlisten = '0.0.0.0:8080'\n", "reached from other machines"),
         ("[cluster]\nlease_ttl_ms = 499\n", r"cluster\.lease_ttl_ms.*: must be at least 500"),
         ("[cluster]\nlease_margin_ms = 5001\n", r"lease_margin_ms.*: must be at most half"),
+        ("[deadman]\ninterval_ms = 2000\n", r"timeout_ms.*: 10000 is not from 1 to deadman.interval_ms, which is 2000"),
         ("[cluster]\ngossip = '127.0.0.1:7946'\n", r"cluster\.gossip.*: SQLite is written by one process"),
         (f"{SHARED}gossip = '7946'\n", r"cluster\.gossip.*: '7946' is not HOST:PORT, such as 127.0.0.1:7946"),
         (f"{SHARED}gossip = '0.0.0.0:7946'\n", r"cluster\.gossip.*: .* no address that others can send to"),

@@ -126,11 +126,12 @@ def _made(connected: Session, names: Sequence[str], form: str | None, *, prune: 
         files = _read(names, form)
         wanted = _wanted(files)
         wanted = server.judged(connected, files, wanted)
+        owners = {one.owner: one.file for one in files}
+        there = server.found(connected, wanted, owners, server.default(connected).keys())
+        changes = planning.plan(wanted, there)
+        server.check_to_come(files, changes)
     except Faulty as error:
         _refuse(error)
-    owners = {one.owner: one.file for one in files}
-    there = server.found(connected, wanted, owners, server.default(connected).keys())
-    changes = planning.plan(wanted, there)
     orphans = planning.orphans(changes, there, owners)
     if prune:
         changes, orphans = [*changes, *orphans], []

@@ -34,6 +34,7 @@ class Wanted(msgspec.Struct, frozen=True):
     request: dict[str, Any]
     reading: Fields
     has_secrets: bool = False
+    never_fires: bool = False
 
 
 class Standing(msgspec.Struct, frozen=True):

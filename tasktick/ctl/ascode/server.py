@@ -12,7 +12,7 @@ from tasktick.client import calendars, schedules
 from tasktick.client.core import Filters, Problem
 from tasktick.ctl.ascode import planning, references
 from tasktick.ctl.ascode.document import Declared, Fault, Faulty
-from tasktick.ctl.ascode.planning import Standing, Wanted
+from tasktick.ctl.ascode.planning import Change, Standing, Wanted
 from tasktick.ctl.connect import Session
 
 PAGE = 1_000
@@ -20,6 +20,8 @@ NOT_FOUND = 404
 INVALID = (400, 409, 413, 422)
 _NOT_A_CALENDAR_S = frozenset({"name", "left_out", "created_at", "updated_at", "version"})
 LEAST: dict[str, Any] = {"every": "1h", "task": {"target": {"url": "https://app.example/"}}}
+NEVER = "never_fires"
+_NOTHING_TO_COME = "Nothing of this is still to come, so it cannot be made: change its times, or leave it out."
 _TOO_OLD = "This server does not show how it reads a schedule: it is older than this program. Upgrade it first."
 
 
@@ -40,6 +42,8 @@ def prepared(declared: Declared) -> tuple[list[Wanted], list[Fault]]:
             for name in _table(request, "tags")
             if name in planning.MARKS
         ]
+        if request.get("task") is None:
+            faults.append(declared.fault((*place, "task"), "Say what each fire does: `task.target.url`, for a call."))
         has_secrets, own = _target(declared, request, place)
         faults += own
         wanted.append(Wanted("schedule", key, declared.owner, declared.file, request, {}, has_secrets))
@@ -95,11 +99,10 @@ def judged(session: Session, files: Iterable[Declared], wanted: Iterable[Wanted]
         try:
             if one.kind == "calendar":
                 to_come.add(one.key)
-                reading = calendar(session.send(calendars.try_out(one.key, one.request)).json() or {})
+                answer = session.send(calendars.try_out(one.key, one.request)).json() or {}
+                made.append(msgspec.structs.replace(one, reading=calendar(answer)))
             else:
-                reading = _schedule(session, one, to_come)
-            has_secrets = one.has_secrets or references.has_mask(reading)
-            made.append(msgspec.structs.replace(one, reading=reading, has_secrets=has_secrets))
+                made.append(_schedule(session, one, to_come))
         except Problem as problem:
             if problem.status not in INVALID:
                 raise
@@ -109,8 +112,8 @@ def judged(session: Session, files: Iterable[Declared], wanted: Iterable[Wanted]
     return made
 
 
-def _schedule(session: Session, one: Wanted, to_come: set[str]) -> dict[str, Any]:
-    """As the server reads it. A calendar that is only to be made is not there for it to find."""
+def _schedule(session: Session, one: Wanted, to_come: set[str]) -> Wanted:
+    """With how the server reads it. A calendar that is only to be made is not there for it to find."""
     request = _marked(one.request, dict.fromkeys(planning.MARKS, "0" * planning.DIGEST_CHARS))
     uses = request.get("calendars")
     own = [use for use in uses if name_of(use) in to_come] if isinstance(uses, list) else []
@@ -122,7 +125,21 @@ def _schedule(session: Session, one: Wanted, to_come: set[str]) -> dict[str, Any
     reading = planning.unmarked(answer["schedule"])
     if own:
         reading["calendars"] = [_use(use) for use in uses or ()]
-    return reading
+    never = any(warning.get("code") == NEVER for warning in answer.get("warnings") or ())
+    has_secrets = one.has_secrets or references.has_mask(reading)
+    return msgspec.structs.replace(one, reading=reading, has_secrets=has_secrets, never_fires=never)
+
+
+def check_to_come(files: Iterable[Declared], changes: Iterable[Change]) -> None:
+    """Raise for what would be made though nothing of it is to come, which a server refuses. What is there may end."""
+    by_file = {one.file: one for one in files}
+    faults = [
+        by_file[one.file].fault((f"{one.kind}s", one.key), _NOTHING_TO_COME)
+        for one in changes
+        if one.action == "create" and one.wanted is not None and one.wanted.never_fires
+    ]
+    if faults:
+        raise Faulty(faults, by_server=True)
 
 
 def _marked(request: Mapping[str, Any], marks: Mapping[str, str]) -> dict[str, Any]:

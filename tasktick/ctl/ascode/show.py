@@ -12,6 +12,7 @@ from tasktick.ctl.ascode.applying import Outcome, Progress
 from tasktick.ctl.ascode.planning import Action, Change
 
 VALUE_CHARS_MAX = 200
+DONE: dict[Outcome, str] = {"marked": "taken over"}
 SIGNS = {"create": "+", "change": "~", "mark": "*", "prune": "-", "none": "="}
 WORDS = {
     "create": "to be created",
@@ -39,6 +40,12 @@ def plan(changes: Sequence[Change]) -> None:
     counts = Counter(one.action for one in changes)
     said = [f"{counts[action]} {words}" for action, words in COUNTED.items() if counts[action] or action != "mark"]
     click.echo(f"Plan: {', '.join(said)}.")
+    sealed = sum(one.action == "none" and one.wanted is not None and one.wanted.has_secrets for one in changes)
+    if sealed:
+        have = "has" if sealed == 1 else "have"
+        click.echo(
+            f"{sealed} of those unchanged {have} secrets, which only `apply` can compare: it changes what differs."
+        )
 
 
 def _print(one: Change) -> None:
@@ -91,13 +98,13 @@ def _document(one: Change) -> dict[str, Any]:
 def done(change: Change, outcome: Outcome) -> None:
     """Tell that it is done."""
     if outcome != "unchanged":
-        click.echo(f"{outcome} {change.kind} {render.clean(change.key)}")
+        click.echo(f"{DONE.get(outcome, outcome)} {change.kind} {render.clean(change.key)}")
 
 
 def account(progress: Progress) -> None:
     """Tell how far it came, and what of it is not done."""
-    counts = Counter(outcome for _, outcome in progress.done)
-    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
+    counts = Counter(outcome for _, outcome in progress.done if outcome != "unchanged")
+    said = ", ".join(f"{count} {DONE.get(outcome, outcome)}" for outcome, count in counts.items()) or "nothing"
     if progress.next is None:
         click.echo(f"Done: {said}.")
         return

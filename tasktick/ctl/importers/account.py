@@ -13,6 +13,7 @@ from tasktick.timetable.rule import check
 Outcome = Literal["carried", "changed", "refused"]
 KEY_CHARS_MAX = 100
 SHOWN_CHARS_MAX = 200
+GLIMPSE_CHARS_MAX = 40
 COMMANDS = "commands"
 NOT_OF_ITS_FORM = "A value in it is not of the form that its source gives it."
 _NO_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -84,7 +85,10 @@ class Entry:
                 continue
             variable = _NO_VARIABLE.sub("_", f"{self.key}_{name}").upper()
             made[name] = f"${{ENV:{variable}}}"
-            self.changes(f"The secret in the header {name} is not copied: set {variable} where you apply the file.")
+            form = ", to `Basic ` and the base64 of user:password," if value.startswith("Basic ") else ""
+            self.changes(
+                f"The secret in the header {name} is not copied: set {variable}{form} where you apply the file."
+            )
         return made
 
 
@@ -104,14 +108,13 @@ class Account:
             made = {field: value for field, value in make(entry).items() if value is not None}
             _check(made)
         except Refused as refused:
-            self.lines.append(Line(where, shown, "refused", None, [*entry.details, str(refused)]))
+            self.refuse(where, name, str(refused))
             return
         except RuleRefused as refused:
-            details = [detail for _, detail in refused.errors]
-            self.lines.append(Line(where, shown, "refused", None, [*entry.details, *details]))
+            self.lines.append(Line(where, shown, "refused", None, [detail for _, detail in refused.errors]))
             return
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
-            self.lines.append(Line(where, shown, "refused", None, [*entry.details, NOT_OF_ITS_FORM]))
+            self.refuse(where, name, NOT_OF_ITS_FORM)
             return
         self.schedules[entry.key] = made
         self.lines.append(Line(where, shown, "changed" if entry.details else "carried", entry.key, entry.details))
@@ -130,6 +133,12 @@ class Account:
             number += 1
             found = f"{key}-{number}"
         return found
+
+
+def glimpse(value: Any) -> str:
+    """The beginning of something that is none of its source, so that people find it in the file."""
+    text = msgspec.json.encode(value, enc_hook=str).decode()
+    return text if len(text) <= GLIMPSE_CHARS_MAX else f"{text[:GLIMPSE_CHARS_MAX]}..."
 
 
 def slug(name: str) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from tasktick.ctl.importers.account import Account, Entry, Refused
+from tasktick.ctl.importers.account import Account, Entry, Refused, glimpse
 from tasktick.ctl.importers.numbers import (
     MONTH_NAMES,
     WEEKDAYS,
@@ -56,7 +56,7 @@ def read(account: Account, document: Any) -> None:
             name = str(one.get("id") or one.get("name") or f"job-{number}")
             account.add(f"job {name}", name, partial(_schedule, one=one))
         else:
-            account.refuse(f"job {number}", str(one)[:40], "This is no job: it has no trigger.")
+            account.refuse(f"job {number}", glimpse(one), "This is no job: it has no `trigger`.")
 
 
 def _schedule(entry: Entry, one: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,7 +215,8 @@ def _interval(entry: Entry, given: Mapping[str, Any], zone: str | None) -> dict[
 
 
 def _date(entry: Entry, given: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
-    text = str(given.get("run_date") or given.get("next_run_time"))
+    # `str` shortens the zone of a trigger to what no program can read back; when it runs next has its offset.
+    text = str(given.get("next_run_time") or given.get("run_date"))
     moment = _moment(text)
     if moment.tzinfo is not None:
         return {"rrule": once(moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")), "timezone": "UTC"}

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tasktick.ctl.importers.account import Account, Entry, Refused
+from tasktick.ctl.importers.account import Account, Entry, Refused, glimpse
 from tasktick.ctl.importers.numbers import Field, Times, once, rule_of_both
 from tasktick.ctl.importers.numbers import read as numbers
 
@@ -34,6 +34,7 @@ _DELTA = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d(?:\.\d+)?)", re.ASCII
 _LIKE_BEAT = {"overlap": "allow", "catch_up": {"mode": "latest"}}
 _CLOCKS = "Around a change of the clocks Celery's times depend on its version; here `dst` says what becomes of them."
 _SOLAR = "The sun's times are no rule here: a schedule for each, or a worker of yours that makes tasks with `run_at`."
+_NO_FIXTURE = "This is no row of a fixture, which has `model`, `pk` and `fields`: is the file of another source?"
 _COUNTED = "Beat counts an interval from the last run; here it is counted from the Unix epoch, and does not drift."
 
 
@@ -117,6 +118,8 @@ def _spelled(entry: Entry, text: str, zone: Any) -> dict[str, Any]:
 
 
 def _interval(entry: Entry, seconds: float) -> dict[str, Any]:
+    if seconds <= 0:
+        raise Refused("Its interval is nothing.")
     entry.changes(_COUNTED)
     return {"every": int(seconds) if seconds == int(seconds) else seconds}
 
@@ -145,7 +148,7 @@ def _fixtures(account: Account, rows: list[Any]) -> None:
     by_model: dict[tuple[str, Any], Mapping[str, Any]] = {}
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping) or not isinstance(row.get("fields"), Mapping):
-            account.refuse(f"row {number}", str(row)[:40], "This is no fixture.")
+            account.refuse(f"row {number}", glimpse(row), _NO_FIXTURE)
             continue
         by_model[str(row.get("model", "")).rpartition(".")[2].lower(), row.get("pk")] = row["fields"]
     for (model, pk), fields in by_model.items():

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -14,6 +15,7 @@ from tasktick.ctl.ascode import document, exporting
 from tasktick.ctl.ascode.document import Faulty, Unreadable
 from tasktick.ctl.importers import apscheduler, celery, crontab, eventbridge, kubernetes, qstash
 from tasktick.ctl.importers.account import COMMANDS, Account, Line, Options
+from tasktick.errors import Refused
 
 REFUSED = 1
 BYTES_MAX = 16 * 1024 * 1024
@@ -75,6 +77,7 @@ def command(source: str, file: str, output: str, form: str | None, partial: bool
       kubectl get cronjobs -o json | tasktick ctl import kubernetes - -o jobs.toml --report report.json
       tasktick ctl import eventbridge schedules.json --partial
     """
+    _check_said(given["timezone"], given["commands_to"])
     options = Options(given["timezone"], given["commands_to"], given["queue"], given["system"])
     account = Account(options)
     try:
@@ -91,10 +94,33 @@ def command(source: str, file: str, output: str, form: str | None, partial: bool
     _save(given["report"], _report(source, file, account), overwrite=given["overwrite"])
     if account.schedules:
         _save(output, text, overwrite=given["overwrite"])
+    else:
+        render.say("Nothing is written: there is no schedule to carry over.")
     counts = _counts(account)
     render.say(f"{source}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) + ".")
     if counts["refused"] and not partial:
         click.get_current_context().exit(REFUSED)
+
+
+def _check_said(timezone: str | None, commands_to: str | None) -> None:
+    """What every entry would take over, so that it is told once and not by a server that refuses the file."""
+    from tasktick.timetable import zones
+
+    if timezone is not None:
+        try:
+            zones.zone(timezone)
+        except Refused as refused:
+            raise click.UsageError(f"--timezone: {refused.detail}") from refused
+    if commands_to is not None and not _is_callable(commands_to):
+        raise click.UsageError("--commands-to is a URL: http:// or https://, a host, and no user or password.")
+
+
+def _is_callable(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
 
 
 def _text(file: str) -> str:
@@ -122,7 +148,9 @@ def _tell(line: Line) -> None:
 
 
 def _counts(account: Account) -> dict[str, int]:
-    return {outcome: sum(line.outcome == outcome for line in account.lines) for outcome in SIGNS}
+    """How many schedules became what; of what is none and is left behind, there is a line alone."""
+    lines = [line for line in account.lines if line.key or line.outcome == "refused"]
+    return {outcome: sum(line.outcome == outcome for line in lines) for outcome in SIGNS}
 
 
 def _report(source: str, file: str, account: Account) -> str:

@@ -17,11 +17,43 @@ from tasktick.ctl.importers.account import Account, Entry, Refused
 FIELDS = 5
 _VARIABLE = re.compile(r"""\s*(["']?)(\w+)\1\s*=\s*(.*?)\s*""", re.ASCII)
 _LIKE_CRON = {"overlap": "allow", "catch_up": {"mode": "none"}}
+_SYSTEM = "It begins with `root`: if this is a crontab of the system, with a user before each command, say --system."
+_PLAIN = "It goes along with each command that stays one, as it stands: mind who may read the file."
+# What a command begins with that says nothing about it: preparations, what it is run under, and interpreters.
+_PREPARES = frozenset(["cd", "test", "[", "[[", "sleep", "set", "export", ".", "source", "true", ":", "umask"])
+_RUNS = frozenset(
+    [
+        "nice",
+        "ionice",
+        "flock",
+        "timeout",
+        "env",
+        "sudo",
+        "exec",
+        "command",
+        "time",
+        "chronic",
+        "nohup",
+        "sh",
+        "bash",
+        "dash",
+        "zsh",
+        "python",
+        "python2",
+        "python3",
+        "php",
+        "perl",
+        "ruby",
+        "node",
+    ]
+)
 _REBOOT = "It runs when a machine starts, and a schedule belongs to no machine: have the service manager start it."
 
 
 def read(account: Account, text: str) -> None:
     """Every line of a crontab."""
+    from tasktick.dispatch.request_headers import is_sensitive
+
     variables: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
@@ -34,6 +66,8 @@ def read(account: Account, text: str) -> None:
             variables[name] = value
             if name == "MAILTO" and value:
                 account.say(where, "MAILTO", "Nothing is mailed here: what a call answered stands with its attempt.")
+            elif is_sensitive(name):
+                account.say(where, name, _PLAIN)
             continue
         _entry(account, where, stripped, dict(variables))
 
@@ -78,15 +112,31 @@ def _with_known(command: str, variables: dict[str, str]) -> str:
 
 
 def _name(command: str) -> str:
-    """What it is about: the end of its URL, else its program."""
-    url = re.search(r"https?://[^\s'\"]+", command)
+    """What it is about: the end of its URL, else the program or script that does the work."""
+    url = re.search(r"https?://[^\s'\";|<>]+", command)
     if url is not None:
         try:
             parts = urlsplit(url[0])
         except ValueError:
             return "call"
         return PurePosixPath(parts.path).name or parts.hostname or "call"
-    return PurePosixPath(command.split()[0]).name
+    programs = [_program(part) for part in re.split(r"&&|\|\|?|;", command)]
+    return next((program for program in programs if program), PurePosixPath(command.split()[0]).name)
+
+
+def _program(command: str) -> str:
+    """The first word that names what is run; nothing if it only prepares."""
+    rest = command.replace("{", " ").replace("(", " ").split()
+    while rest:
+        word = rest.pop(0)
+        name = PurePosixPath(word.strip("'\"")).name
+        if name in _PREPARES:
+            return ""
+        if name == "flock":
+            rest = [one for one in rest if not one.startswith("-")][1:]
+        elif name not in _RUNS and not re.match(r"-|\w+=|\d+[smhd]?$", word, re.ASCII):
+            return name
+    return ""
 
 
 def _schedule(
@@ -105,6 +155,8 @@ def _task(entry: Entry, command: str, stdin: str | None, user: str | None, varia
     except shell.NotACall as why:
         if re.match(r"\S*\b(?:curl|wget)\b", command):
             entry.changes(f"It is no plain call: {why}.")
+        if user is None and command.startswith("root "):
+            entry.changes(_SYSTEM)
         payload = {"command": command, "stdin": stdin, "user": user}
         own = {name: value for name, value in variables.items() if name not in ("MAILTO", "CRON_TZ")}
         payload_given: dict[str, Any] = {name: value for name, value in payload.items() if value is not None}

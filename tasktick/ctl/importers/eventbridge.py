@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tasktick.ctl.importers.account import Account, Entry, Refused
+from tasktick.ctl.importers.account import Account, Entry, Refused, glimpse
 from tasktick.ctl.importers.numbers import MONTH_NAMES, WEEKDAYS, Field, once, written
 from tasktick.ctl.importers.numbers import read as numbers
 
@@ -38,7 +38,7 @@ def read(account: Account, document: Any) -> None:
     rows = document.get("Schedules", [document]) if isinstance(document, Mapping) else document
     for number, one in enumerate(rows if isinstance(rows, list) else [rows], 1):
         if not isinstance(one, Mapping) or not one.get("Name"):
-            account.refuse(f"schedule {number}", str(one)[:40], "This is no schedule of EventBridge Scheduler.")
+            account.refuse(f"schedule {number}", glimpse(one), "This is no schedule of EventBridge Scheduler.")
             continue
         group = one.get("GroupName") or "default"
         name = str(one["Name"]) if group == "default" else f"{group}.{one['Name']}"

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from tasktick.ctl.importers import gocron, shell
-from tasktick.ctl.importers.account import Account, Entry, Refused
+from tasktick.ctl.importers.account import Account, Entry, Refused, glimpse
 from tasktick.ctl.importers.crontab import call_task
 
 _OVERLAP = {"Allow": "allow", "Forbid": "skip", "Replace": "cancel_other"}
@@ -33,8 +33,8 @@ def read(account: Account, documents: list[Any]) -> None:
             key = name if space == "default" else f"{space}.{name}"
             account.add(f"CronJob {space}/{name}", key, partial(_schedule, document=one))
         elif one is not None:
-            kind = one.get("kind") if isinstance(one, Mapping) else type(one).__name__
-            account.refuse(f"document {number}", str(kind), "This is no CronJob.")
+            kind = str(one.get("kind")) if isinstance(one, Mapping) else glimpse(one)
+            account.refuse(f"document {number}", kind, "This is no CronJob.")
 
 
 def _part(document: Any, *names: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tasktick.ctl.importers import gocron
-from tasktick.ctl.importers.account import Account, Entry, Refused, slug
+from tasktick.ctl.importers.account import Account, Entry, Refused, glimpse, slug
 
 RETRIES = 3
 _LEFT_OUT = {
@@ -27,7 +27,7 @@ def read(account: Account, document: Any) -> None:
     rows = document if isinstance(document, list) else [document]
     for number, one in enumerate(rows, 1):
         if not isinstance(one, Mapping) or "cron" not in one:
-            account.refuse(f"schedule {number}", str(one)[:40], "This is no schedule of QStash.")
+            account.refuse(f"schedule {number}", glimpse(one), "This is no schedule of QStash: it has no `cron`.")
             continue
         name = str(one.get("scheduleId") or f"schedule-{number}")
         account.add(f"schedule {name}", name, partial(_schedule, one=one))
@@ -36,6 +36,8 @@ def read(account: Account, document: Any) -> None:
 def _schedule(entry: Entry, one: Mapping[str, Any]) -> dict[str, Any]:
     rule, zone = gocron.rule(entry, str(one["cron"]))
     url = str(one.get("destination", ""))
+    if not url:
+        raise Refused("It has no `destination`.")
     if urlsplit(url).scheme not in ("http", "https"):
         raise Refused(
             f"Its destination `{url[:80]}` is no URL: a URL group goes to several. Make one for each of them."

@@ -1,7 +1,7 @@
 """A shell command that does nothing but call a URL, with `curl` or `wget`, as a call. Pure.
 
-Anything that is more than that (a pipe, a second command, a file that is read) is no call: `NotACall` says why, and
-the command stays a command.
+Anything that is more than that (a pipe, a second command, a file that is read or kept) is no call: `NotACall` says
+why, and the command stays a command.
 """
 
 import re
@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
@@ -22,22 +22,24 @@ REFERENCE = "${ENV:"
 
 # What has no meaning for a call that nobody watches; with the number of words that follow.
 _CURL_PLAIN = """
-    s S f v i N # g 4 6 O J silent show-error fail fail-with-body verbose include no-buffer progress-bar
-    no-progress-meter compressed globoff ipv4 ipv6 http1.1 http2 remote-name retry-connrefused retry-all-errors
+    s S f v i N # g 4 6 silent show-error fail fail-with-body verbose include no-buffer progress-bar
+    no-progress-meter compressed globoff ipv4 ipv6 http1.1 http2 retry-connrefused retry-all-errors
 """
 _CURL_VALUED = """
-    o output w write-out D dump-header stderr connect-timeout retry-delay retry-max-time
+    w write-out D dump-header stderr connect-timeout retry-delay retry-max-time
 """
 _WGET_PLAIN = """
     q nv quiet no-verbose 4 6 no-cache
 """
 _WGET_VALUED = """
-    O output-document o output-file a append-output waitretry connect-timeout dns-timeout
+    o output-file a append-output waitretry connect-timeout dns-timeout
 """
 _CURL_SILENT = dict.fromkeys(_CURL_PLAIN.split(), 0) | dict.fromkeys(_CURL_VALUED.split(), 1)
 _WGET_SILENT = dict.fromkeys(_WGET_PLAIN.split(), 0) | dict.fromkeys(_WGET_VALUED.split(), 1)
 _DATA = {"d": "text", "data": "text", "data-ascii": "text", "data-raw": "raw", "data-binary": "binary"}
 _DATA |= {"data-urlencode": "encoded", "json": "json"}
+_KEPT_NOWHERE = ("/dev/null", "/dev/stdout", "-")
+_KEPT = "it keeps the answer in a file"
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -90,13 +92,13 @@ def _body(body: str, headers: dict[str, str], *, is_json: bool) -> dict[str, Any
 
 def call_of(command: str | Sequence[str], variables: Mapping[str, str], stdin: str | None = None) -> Call:
     """The call that a command line, or a list of words, makes."""
-    words = _words(command, variables) if isinstance(command, str) else list(command)
+    call = Call()
+    words = _words(command, variables, call.notes) if isinstance(command, str) else list(command)
     while words and re.fullmatch(r"\w+=.*", words[0], re.ASCII | re.DOTALL):
         raise NotACall("it sets variables of its own")
     program = PurePosixPath(words[0]).name if words else ""
     if program not in ("curl", "wget"):
         raise NotACall(f"`{program}` is not curl or wget")
-    call = Call()
     if program == "curl":
         _curl(call, words[1:], stdin)
     else:
@@ -105,6 +107,7 @@ def call_of(command: str | Sequence[str], variables: Mapping[str, str], stdin: s
         call.url = f"http://{call.url}" if call.url and "://" not in call.url else call.url
     if urlsplit(call.url).scheme not in ("http", "https"):
         raise NotACall("it names no http or https URL")
+    _without_user(call)
     spelled = [call.url, call.method or "", *call.data]
     if any(REFERENCE in text for text in spelled):
         raise NotACall("a variable of its shell stands in what it calls or sends")
@@ -113,8 +116,17 @@ def call_of(command: str | Sequence[str], variables: Mapping[str, str], stdin: s
     return call
 
 
-def _words(command: str, variables: Mapping[str, str]) -> list[str]:
-    """Words as a shell makes them, without redirections of what is printed."""
+def _without_user(call: Call) -> None:
+    """A user and password in the URL are sent as a header, as curl and wget do."""
+    user, at, host = urlsplit(call.url).netloc.rpartition("@")
+    if at:
+        if not any(name.lower() == "authorization" for name in call.headers):
+            _basic(call, unquote(user))
+        call.url = call.url.replace(f"{user}@{host}", host, 1)
+
+
+def _words(command: str, variables: Mapping[str, str], notes: list[str]) -> list[str]:
+    """Words as a shell makes them, without redirections of what is printed; of a file that keeps it there is a note."""
     lexer = shlex.shlex(_known(command, variables), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -128,8 +140,12 @@ def _words(command: str, variables: Mapping[str, str]) -> list[str]:
         word = words[place]
         is_operator = bool(word) and set(word) <= _OPERATORS
         if is_operator and word in (">", ">>", ">&", "&>", "&>>") and place + 1 < len(words):
-            if made and made[-1] in ("1", "2") and word != "&>":
-                made.pop()
+            stream = made.pop() if made and made[-1] in ("1", "2") and word != "&>" else "1"
+            file = words[place + 1]
+            if stream == "1" and file not in (*_KEPT_NOWHERE, "1", "2"):
+                notes.append(
+                    f"What it printed went to {file}: here the beginning of an answer stands with its attempt."
+                )
             place += 2
         elif is_operator:
             raise NotACall(f"it is more than one command (`{word}`)")
@@ -196,9 +212,10 @@ def _next(rest: list[str], option: str) -> str:
 
 
 _CURL_TAKING = frozenset({*_DATA, "X", "request", "H", "header", "u", "user", "A", "user-agent", "e", "referer"})
-_CURL_TAKING |= {"b", "cookie", "m", "max-time", "retry", "url"}
+_CURL_TAKING |= {"b", "cookie", "m", "max-time", "retry", "url", "o", "output"}
 _CURL_HEADERS = {"A": "User-Agent", "user-agent": "User-Agent", "e": "Referer", "referer": "Referer"}
 _CURL_HEADERS |= {"b": "Cookie", "cookie": "Cookie"}
+_CURL_KEEPING = frozenset({"o", "output", "O", "remote-name", "J", "remote-header-name"})
 
 
 def _curl(call: Call, words: Sequence[str], stdin: str | None) -> None:
@@ -213,6 +230,9 @@ def _curl(call: Call, words: Sequence[str], stdin: str | None) -> None:
             _header(call, value)
         elif name in _CURL_HEADERS:
             call.headers[_CURL_HEADERS[name]] = value
+        elif name in _CURL_KEEPING:
+            if value not in _KEPT_NOWHERE:
+                raise NotACall(_KEPT)
         else:
             _curl_rest(call, name, value)
 
@@ -243,8 +263,11 @@ def _curl_rest(call: Call, name: str, value: str) -> None:
 
 def _wget(call: Call, words: Sequence[str]) -> None:
     taking = frozenset({"header", "post-data", "method", "body-data", "T", "timeout", "t", "tries", "U", "user-agent"})
-    for name, value in _options(words, _WGET_SILENT, taking | {"user", "password"}):
+    kept = ""
+    for name, value in _options(words, _WGET_SILENT, taking | {"user", "password", "O", "output-document"}):
         match name:
+            case "O" | "output-document":
+                kept = value
             case _ if name in _WGET_SILENT:
                 continue
             case "":
@@ -255,6 +278,10 @@ def _wget(call: Call, words: Sequence[str]) -> None:
                 call.data.append(value)
             case _:
                 _wget_rest(call, name, value)
+    if kept and kept not in _KEPT_NOWHERE:
+        raise NotACall(_KEPT)
+    if not kept and call.method != "HEAD":
+        call.notes.append("wget kept the answer in a file: here the beginning of it stands with the attempt.")
 
 
 def _wget_rest(call: Call, name: str, value: str) -> None:

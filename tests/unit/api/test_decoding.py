@@ -94,9 +94,14 @@ def test_a_cursor_leads_on(last: str) -> None:
     [
         (b'{"dst": {"gap": "later"}}', "/dst/gap", "This is one of run_after, skip."),
         (b'{"catch_up": {"mode": "last"}}', "/catch_up/mode", "This is one of none, latest, earliest, all."),
+        (b'{"calendars": ["a", {"name": "b", "mode": "x"}]}', "/calendars/1/mode", "This is one of exclude, include."),
+        (b'{"calendars": [5]}', "/calendars/0", "This must be a text or an object, not a whole number."),
+        (b'{"catch_up": "all"}', "/catch_up", "This must be an object or null, not a text."),
+        (b'{"every": []}', "/every", "This must be a number, a text or null, not a list."),
+        (b'{"cron": 5}', "/cron", "This must be a text or null, not a whole number."),
     ],
 )
 def test_a_word_that_is_none_of_those_that_may_stand_there(raw: bytes, pointer: str, detail: str) -> None:
     refused = refusal_of(raw, PreviewRequest)
     assert refused is not None
-    assert refused.errors == [(pointer, detail)]
+    assert (refused.detail, refused.errors) == (detail, [(pointer, detail)])

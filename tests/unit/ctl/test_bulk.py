@@ -70,6 +70,33 @@ def test_what_is_meant_is_said_in_one_way(ctl: Ctl, stub: ApiStub, command: str)
     assert not stub.asked
 
 
+@pytest.mark.parametrize(
+    ("command", "sent"),
+    [
+        ("task run --schedule key:daily --state missed", ["GET /v1/schedules/key:daily", "POST /v1/tasks/run"]),
+        ("task list --schedule key:daily", ["GET /v1/schedules/key:daily", "GET /v1/tasks?schedule_id=sch_1"]),
+        ("dlq list --schedule sch_1", ["GET /v1/dlq?schedule_id=sch_1"]),
+    ],
+)
+def test_a_schedule_may_be_named_by_its_key(ctl: Ctl, stub: ApiStub, command: str, sent: list[str]) -> None:
+    answers = [told({"id": "sch_1"}), told(DONE | {"data": []})]
+    stub.tell(*answers[-len(sent) :])
+    result = ctl(*command.split())
+
+    assert result.exit_code == 0, result.stderr
+    assert [f"{one.method} {one.path}" for one in stub.asked] == sent
+    if "run" in command:
+        assert stub.asked[1].document["filter"] == {"schedule_id": "sch_1", "state": ["missed"]}
+
+
+def test_a_key_that_no_schedule_has(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(refused(404, "not_found", "There is no schedule 'key:gone' here."))
+    result = ctl("task", "run", "--schedule", "key:gone")
+
+    assert (result.exit_code, len(stub.asked)) == (1, 1)
+    assert "There is no schedule 'key:gone' here." in result.stderr
+
+
 def test_a_refusal_says_why(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(refused(422, "validation_failed", "No.", errors=[{"pointer": "/filter/state", "detail": "Odd."}]))
     result = ctl("task", "cancel", "--state", "odd")

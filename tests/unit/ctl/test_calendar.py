@@ -50,6 +50,33 @@ def test_put_from_a_file_of_either_kind(ctl: Ctl, stub: ApiStub, tmp_path: Path)
     assert stub.asked[1].document == {"dates": ["2026-12-25"]}
 
 
+def test_a_file_that_is_neither(ctl: Ctl, stub: ApiStub) -> None:
+    result = ctl("calendar", "put", "x", "--file", "-", stdin="Subject,Start Date\n")
+    assert (result.exit_code, stub.asked) == (2, [])
+    assert "neither iCalendar, which begins with BEGIN:VCALENDAR, nor JSON" in result.stderr
+
+
+def test_what_stands_in_it_is_a_line_for_each_time(ctl: Ctl, stub: ApiStub) -> None:
+    days = ["2026-12-25", {"from": "2026-12-30", "to": "2027-01-02"}]
+    ranges = [
+        {"from": "2026-12-31T18:00:00", "to": "2027-01-01T06:00:00", "timezone": "Europe/Berlin"}
+        | {"rrule": "FREQ=YEARLY", "except": ["2027-12-31T18:00:00"], "summary": "New Year"},
+    ]
+    weekly = [{"days": "SAT,SUN", "from": "00:00", "to": "00:00"}, {"days": "MON", "from": "18:00", "to": "08:00"}]
+    many = [f"2027-{month:02}-{day:02}" for month in range(1, 4) for day in range(1, 21)]
+    stub.tell(told({"dates": days, "ranges": ranges, "weekly": weekly}), told({"dates": many}))
+    assert [line[8:].rstrip() for line in ctl("calendar", "show", "x").stdout.splitlines()] == [
+        "2026-12-25",
+        "2026-12-30 to 2027-01-02",
+        "2026-12-31T18:00:00 to 2027-01-01T06:00:00, Europe/Berlin, FREQ=YEARLY, except 2027-12-31T18:00:00: New Year",
+        "SAT,SUN all day",
+        "MON 18:00 to 08:00",
+    ]
+    shown = ctl("calendar", "show", "x").stdout.splitlines()
+    assert len(shown) == 51
+    assert shown[-1].strip() == "and 10 more: -o json has all of them"
+
+
 @pytest.mark.parametrize("flags", [(), ("--range", "now"), ("--weekly", "MON 8"), ("--note", "x", "--file", "-")])
 def test_put_used_wrongly(ctl: Ctl, stub: ApiStub, flags: tuple[str, ...]) -> None:
     assert ctl("calendar", "put", "x", *flags, stdin="{}").exit_code == 2

@@ -10,6 +10,7 @@ from tests.fakes.api_stub import ApiStub, Told, refused
 from tests.unit.ctl.conftest import Ctl
 
 ID = "tsk_0190a7c1d2e37f0081c2d3e4f5061708"
+AT = "2026-02-10T08:00:00.123Z"
 DATA: dict[str, Any] = {
     "type": "task.succeeded",
     "id": ID,
@@ -121,6 +122,30 @@ def test_what_a_later_server_tells_is_shown(ctl: Ctl, stub: ApiStub) -> None:
     text = json.dumps({"type": "schedule.paused", "id": "sch_1", "at": "2026-02-10T08:00:00.123Z"})
     stub.tell(stream(f"event: schedule.paused\nid: 1-1\ndata: {text}\n\n"))
     assert ctl("events", "--count", "1").stdout == "2026-02-10T08:00:00.123Z  schedule.paused  sch_1\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"nominal_at": AT, "until_at": AT, "times": 1, "reason": "catch_up:none", "task": "tsk_1"},
+            f"task tsk_1  reason catch_up:none  of {AT}",
+        ),
+        ({"nominal_at": AT, "until_at": "later", "times": 1_201, "task": None}, f"of {AT}  and 1,200 more to later"),
+        ({"nominal_at": AT, "sla": 30.0, "held_by": "queue"}, f"held_by queue  of {AT}  not begun within 30 s"),
+        ({"consecutive_failures": 3, "error_code": "http_500"}, "3 in a row  error_code http_500"),
+        (
+            {"key": "k", "until": AT, "note": "moving \x1b", "consecutive_failures": 0},
+            f"key k  until {AT}  note moving \\x1b",
+        ),
+    ],
+)
+def test_of_a_schedule_it_says_which_time_and_how_bad(
+    ctl: Ctl, stub: ApiStub, fields: dict[str, Any], said: str
+) -> None:
+    text = json.dumps({"type": "schedule.late", "id": "sch_1", "at": AT, **fields})
+    stub.tell(stream(f"event: schedule.late\nid: 1-1\ndata: {text}\n\n"))
+    assert ctl("events", "--count", "1").stdout == f"{AT}  schedule.late   sch_1  {said}\n"
 
 
 def test_what_is_no_event_of_ours(ctl: Ctl, stub: ApiStub) -> None:

@@ -351,6 +351,8 @@ def test_apscheduler() -> None:
         {"id": "f", "func": "m:f", "trigger": "and"},
         {"id": "g", "func": "m:f", "trigger": "cron", "day": "1st mon", "day_of_week": "tue", "timezone": "UTC"},
         {"id": "h", "func": "m:f", "trigger": "cron", "day": "last", "day_of_week": "fri", "timezone": "UTC"},
+        {"id": "i", "trigger": "date[2030-01-01 09:00:00 CET]", "next_run_time": "2030-01-01 09:00:00+01:00"},
+        {"id": "j", "trigger": "date[2030-01-01 09:00:00 CET]"},
     ]
     made = account(apscheduler.read, jobs)
     a = made.schedules["a"]
@@ -363,4 +365,5 @@ def test_apscheduler() -> None:
     d = made.schedules["d"]
     assert (d["cron"], d["paused"]) == ("30 * 9 * * 1", True)
     assert made.schedules["h"]["rrule"] == "FREQ=DAILY;BYMONTHDAY=-1;BYDAY=FR;BYHOUR=0;BYMINUTE=0"
-    assert [line.name for line in made.lines if line.outcome == "refused"] == ["e", "f", "g"]
+    assert made.schedules["i"]["rrule"] == made.schedules["c"]["rrule"]
+    assert [line.name for line in made.lines if line.outcome == "refused"] == ["e", "f", "g", "j"]

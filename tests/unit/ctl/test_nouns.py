@@ -169,6 +169,39 @@ def test_widths(naturals: list[int], room: int, found: list[int]) -> None:
     assert render.widths(naturals, [True, True, False, False], room) == found
 
 
+def test_what_says_nothing_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = ("id", "state", "last", "expires_at", "name")
+    rows = [(ID, "paused", "2026-02-10", None, "a name of some length"), (ID, "dead", "2026-02-11", None, "short")]
+
+    def head(width: int) -> list[str]:
+        terminal = _on_terminal(monkeypatch, width)
+        render.table(columns, rows, spare=("last",))
+        assert all(len(line) <= width for line in _plain(terminal).splitlines())
+        return _plain(terminal).split()[: _plain(terminal).split().index(ID)]
+
+    assert head(100) == ["ID", "STATE", "LAST", "EXPIRES_AT", "NAME"]
+    assert head(80) == ["ID", "STATE", "LAST", "NAME"]
+    assert head(70) == ["ID", "STATE", "NAME"]
+
+
+def _plain(terminal: Terminal) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", terminal.text)
+
+
+@pytest.mark.parametrize(
+    ("naturals", "spared", "room", "found"),
+    [
+        ([9, 9, 9], [1, 2], 29, [0, 1, 2]),
+        ([9, 9, 9], [1, 2], 28, [0, 2]),
+        ([9, 9, 9], [2, 1], 28, [0, 1]),
+        ([9, 9, 9], [1, 2], 9, [0]),
+        ([9, 9, 9], [], 9, [0, 1, 2]),
+    ],
+)
+def test_columns_that_there_is_room_for(naturals: list[int], spared: list[int], room: int, found: list[int]) -> None:
+    assert render.kept(naturals, spared, room, 1) == found
+
+
 def test_a_table_fits_the_terminal_and_breaks_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr("sys.stdout", terminal)

@@ -41,6 +41,17 @@ def test_curl_with_all_that_a_cron_job_says() -> None:
 def test_what_has_no_counterpart_is_noted() -> None:
     assert len(call_of(f"curl -kL {URL}", {}).notes) == 2
     assert call_of(f"curl -u me:secret {URL}", {}).headers == {"Authorization": "Basic bWU6c2VjcmV0"}
+    for command in (f"curl {URL} >> /var/log/x.log 2>&1", f"curl {URL} 1> x", f"wget -q {URL}", f"wget -O '' {URL}"):
+        assert [note for note in call_of(command, {}).notes if "stands with" in note], command
+    for command in (f"curl {URL} >/dev/null 2> /var/log/x", f"wget -qO /dev/null {URL}", f"wget --spider {URL}"):
+        assert call_of(command, {}).notes == [], command
+
+
+def test_a_user_in_the_url_is_a_header() -> None:
+    call = call_of("curl https://me:se%2Fcret@app.example/x?a=me@x", {})
+    assert (call.url, call.headers) == (f"{URL}?a=me@x", {"Authorization": "Basic bWU6c2UvY3JldA=="})
+    call = call_of("wget -qO- --header 'authorization: mine' https://me@app.example/x", {})
+    assert (call.url, call.headers) == (URL, {"authorization": "mine"})
 
 
 def test_wget() -> None:
@@ -78,6 +89,10 @@ def test_standard_input_is_a_body() -> None:
         (f"curl {URL} && echo done", "more than one command"),
         (f"curl {URL}; curl {URL}", "more than one command"),
         (f"curl -d @file {URL}", "read from a file"),
+        (f"curl -o page.html {URL}", "keeps the answer in a file"),
+        (f"curl -sSO {URL}", "keeps the answer in a file"),
+        (f"wget -qO page.html {URL}", "keeps the answer in a file"),
+        ("curl https://$USER@app.example/x", "variable"),
         (f"curl -T file {URL}", "no counterpart"),
         (f"curl -F a=1 {URL}", "no counterpart"),
         (f"curl {URL} {URL}", "several URLs"),
