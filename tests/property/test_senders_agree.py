@@ -27,9 +27,10 @@ async def outcome_of(kind: str, method: str, pieces: list[bytes]) -> Outcome:
             await receiver.write(writer, piece)
             await asyncio.sleep(0)
 
-    senders.CHOSEN = kind
-    async with Receiver(behave) as receiver, sending() as sender:
-        return await sender.send(request(receiver.url, method))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(senders, "CHOSEN", kind)
+        async with Receiver(behave) as receiver, sending() as sender:
+            return await sender.send(request(receiver.url, method))
 
 
 def without_time(outcome: Outcome) -> Outcome:

@@ -8,17 +8,19 @@ from aiohttp import http_parser
 from tasktick.dispatch.bounded_handler import BoundedHandler
 from tasktick.dispatch.webhook import WebhookSender
 from tests.fakes.receivers import Receiver, dying_keepalive, honest
-from tests.fakes.sending import LOOPBACK, FakeResolver, monotonic_ms, request, sending
+from tests.fakes.sending import LOOPBACK, FakeResolver, monotonic_ms, request
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 async def test_control_the_client_would_have_sent_it_again(method: str) -> None:
-    async with Receiver(dying_keepalive) as receiver, sending() as sender:
-        assert isinstance(sender, WebhookSender)
+    async with Receiver(dying_keepalive) as receiver:
+        sender = WebhookSender(LOOPBACK, monotonic_ms, resolver=FakeResolver())
+        await sender.start()
         assert sender._session is not None
         sender._session._retry_connection = True
         await sender.send(request(receiver.url, method))
         await sender.send(request(receiver.url, method))
+        await sender.close()
     assert len(receiver.hits) == 3
 
 
