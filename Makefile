@@ -29,7 +29,7 @@ ALONE := tests/hostile
 TOGETHER := -n auto --maxprocesses 4 --dist worksteal --ignore $(ALONE)
 WAITING := -n 3 --dist worksteal --ignore $(ALONE)
 # Tests that draw more where there is time.
-AT_LENGTH := tests/api/test_preview.py tests/cli/test_described.py tests/cli/test_described_ring.py
+AT_LENGTH := tests/api/test_preview.py tests/sim/test_forecast.py tests/cli/test_described.py tests/cli/test_described_ring.py
 PYTEST := $(BIN)/python -m pytest -q
 
 .PHONY: help

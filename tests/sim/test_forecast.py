@@ -1,6 +1,7 @@
 """What a forecast says is what fires, where nothing fails: a node in virtual time, and every call that it made."""
 
 import asyncio
+import os
 from collections import Counter
 from random import Random
 from typing import Any
@@ -21,6 +22,8 @@ from tasktick.timetable.fires import cursor_at
 from tests.sim.stage import Stage, play
 
 HOURS = 3
+# A seed moves what is due once and where jitter falls; the rules are the same. The others with `make test-chaos`.
+SEEDS = range(3 if "TASKTICK_AT_LENGTH" in os.environ else 1)
 DAY_MS = 86_400_000
 RULES: tuple[tuple[Rule, dict[str, Any]], ...] = (
     (Rule(every_ms=MINUTE_MS), {}),
@@ -59,7 +62,7 @@ def _schedule(stage: Stage, rule: Rule, number: int, fields: dict[str, Any]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_was_said_is_what_fires(seed: int) -> None:
     async def scenario(stage: Stage) -> None:
         await stage.node.start()
