@@ -22,6 +22,7 @@ from bench import (
     create,
     event_order,
     fire,
+    fire_stages,
     flat,
     guard,
     idle,
@@ -45,6 +46,7 @@ Measure = Callable[[Path, bool], list[Figure]]
 QUESTIONS: dict[str, tuple[str, Measure]] = {
     "fire": ("fire: 20,000 tasks due at once", fire.measure),
     "sender": ("sender: one request, by the way it is sent", sender.measure),
+    "stages": ("stages: what each stage of a fire costs by itself", fire_stages.measure),
     "lateness": ("lateness: from the due instant to the receiver", lateness.measure),
     "create": ("create: tasks accepted, durable each", create.measure),
     "postgres": ("postgres: the same beside SQLite", postgres.measure),

@@ -115,8 +115,7 @@ class Dispatcher:
     async def step(self) -> float:
         """Claim what may go now; how long until somebody should look again."""
         # A host that was quick and answers no more: what waits for it is put back, and not kept until its calls end.
-        for flight in self._runway.late(self._clock.monotonic_ms() - self._config.start_delay_ms):
-            self._give_back(flight, sent=False)
+        self._put_back(self._runway.late(self._claimed_before_ms()))
         if self._stopping or self._claims >= CLAIMS_AT_ONCE:
             return IDLE_MS
         if self._completion.backlogged:
@@ -172,7 +171,7 @@ class Dispatcher:
             log.warning("send_failed", error=str(error))
             self._rest_until_ms = self._clock.monotonic_ms() + STORE_REST_MS
             for flight in flights:
-                if flight.call is None and flight.slot_held and not flight.in_line:
+                if not flight.started_at and flight.slot_held and not flight.in_line:
                     self._give_back(flight, sent=False)
 
     async def _claim(self, entries: list[Due]) -> list[Flight]:
@@ -272,11 +271,24 @@ class Dispatcher:
         if end.event is Event.RELEASE:  # it came too late to start: nothing has left, nothing was measured
             self._metrics.events["claim_given_back"] += 1
         else:
-            self._ready.limits.observe(claimed.host, outcome.duration_ms, outcome.error_class != "network")
+            if outcome.byte_left or outcome.error_class == "network":  # else nobody was asked
+                self._ready.limits.observe(claimed.host, outcome.duration_ms, outcome.error_class != "network")
             self._measure(claimed, started_at, outcome.duration_ms)
         self._completion.add(end)
-        self._runway.ended(claimed.host)
+        late = self._runway.ended(claimed.host, self._claimed_before_ms())
+        if late:
+            self._put_back(late)
         self.wake.set()
+
+    def _claimed_before_ms(self) -> float:
+        """What was claimed before that leaves no more: half its time to start is for making a connection."""
+        return self._clock.monotonic_ms() - self._config.start_delay_ms / 2
+
+    def _put_back(self, late: Iterable[Flight]) -> None:
+        """These have waited for a call for too long."""
+        for flight in late:
+            self._ready.limits.stalled(flight.claimed.host)
+            self._give_back(flight, sent=False)
 
     def _measure(self, claimed: Claimed, started_at: int, request_ms: float) -> None:
         due_at, picked_at = claimed.due_at, claimed.picked_at

@@ -45,10 +45,14 @@ class Runway:
         self._start(flight)
         return True
 
-    def ended(self, host: str) -> None:
-        """A call to the host has ended, or was not made: whoever waits there may go."""
+    def ended(self, host: str, claimed_before_ms: float = -math.inf) -> list[Flight]:
+        """A call to the host has ended, or was not made: whoever waits there may go, unless it was claimed before that.
+
+        Those wait here no more, and are returned.
+        """
         strip = self._strips[host]
         strip.calls -= 1
+        late = list(_late(strip, claimed_before_ms))
         if strip.waiting:
             # One more than has ended, where the host is allowed more by now.
             for _ in range(min(2, len(strip.waiting), self._at_once(host) - strip.calls)):
@@ -56,16 +60,21 @@ class Runway:
                 self._start(_called(strip))
         elif not strip.calls:
             del self._strips[host]
+        return late
 
     def late(self, claimed_before_ms: float) -> Iterator[Flight]:
         """What waits and was claimed before that, so that it may start no more; it waits here no more."""
         for strip in self._strips.values():
-            while strip.waiting and strip.waiting[0].claimed_monotonic_ms < claimed_before_ms:
-                yield _called(strip)
+            yield from _late(strip, claimed_before_ms)
 
     def clear(self) -> Iterator[Flight]:
         """All that waits; it waits here no more."""
         return self.late(math.inf)
+
+
+def _late(strip: _Strip, claimed_before_ms: float) -> Iterator[Flight]:
+    while strip.waiting and strip.waiting[0].claimed_monotonic_ms < claimed_before_ms:
+        yield _called(strip)
 
 
 def _called(strip: _Strip) -> Flight:

@@ -14,7 +14,7 @@ from tasktick.dispatch.answer_reader import AnswerReader
 from tasktick.dispatch.attempt import Done
 from tasktick.dispatch.connector import cut_off
 from tasktick.dispatch.guard import AddressPolicy
-from tasktick.dispatch.outcome import Request
+from tasktick.dispatch.outcome import NEVER_MS, Request
 from tasktick.dispatch.request_bytes import Key, Target
 
 
@@ -48,13 +48,12 @@ class WireCall:
 
     __slots__ = ("_owner", "done", "limit_ms", "pending", "request", "started_ms", "wire")
 
-    limit_ms: float
-    started_ms: float
-
     def __init__(self, owner: Owner, request: Request, done: Done) -> None:
         self._owner = owner
         self.request = request
         self.done = done
+        self.limit_ms = NEVER_MS
+        self.started_ms = 0.0
         self.wire: Wire | None = None
         # While there is no connection.
         self.pending: Pending | None = None

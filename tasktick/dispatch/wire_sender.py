@@ -66,6 +66,7 @@ class WireSender:
         self._wires = Wires(self._limits.connections_max, self._limits.keepalive_ms, monotonic)
         self._calls: set[WireCall] = set()
         self._waiting: deque[WireCall] = deque()
+        self._is_serving = False
         self._sweep_after_ms = NEVER_MS
 
     @property
@@ -178,13 +179,15 @@ class WireSender:
         reader = wire.reader
         now_ms = self._monotonic()
         ended = _outcome(call, reader.anomaly, now_ms)
-        if reader.may_stay and not wire.has_unsent:
-            self._keep(wire, now_ms)
-        else:
-            if reader.anomaly is not None or reader.truncated or wire.has_unsent:
-                wire.abort()
-            self._drop(wire)
-        call.done(ended)
+        try:
+            if reader.may_stay and not wire.has_unsent:
+                self._keep(wire, now_ms)
+            else:
+                if reader.anomaly is not None or reader.truncated or wire.has_unsent:
+                    wire.abort()
+                self._drop(wire)
+        finally:  # whatever becomes of the connection, who waits for this call is told
+            call.done(ended)
 
     def lost(self, wire: Wire) -> None:
         """It is of no more use."""
@@ -236,6 +239,15 @@ class WireSender:
 
     def _serve_waiting(self) -> None:
         """Something has ended; who has waited longest is next."""
+        if self._is_serving:  # whom this is told of is looked at there
+            return
+        self._is_serving = True
+        try:
+            self._serve()
+        finally:
+            self._is_serving = False
+
+    def _serve(self) -> None:
         waiting = self._waiting
         while waiting:
             call = waiting[0]

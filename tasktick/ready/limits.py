@@ -196,6 +196,14 @@ class Limits:
         if host not in self._host_caps:
             self._set_cap(gate, gate.learned + gate.ahead)
 
+    def stalled(self, host: str) -> None:
+        """What was claimed for it has waited too long for a call: it is quick no more, until it answers again."""
+        gate = self._hosts.get(host)
+        if gate is not None:
+            gate.ahead, gate.latency_ms = 0, None
+            if host not in self._host_caps:
+                self._set_cap(gate, gate.learned)
+
     def calls_at_once(self, host: str) -> int:
         """How many calls to a host may be under way at once; one at least."""
         gate = self._hosts.get(host)

@@ -85,13 +85,15 @@ class Loader:
     async def _read_near(self, now: int) -> None:
         until = now + self._config.near_ms
         known = self._near_until if now < self._near_until <= until else now
-        self._near_until = until
+        self._near_until = 0  # should that fail
         await self._read_between(known, until, now)
+        self._near_until = until
         began_ms = self._clock.monotonic_ms()
         if began_ms >= self._overdue_due_ms:
             await self._read_between(now - self._config.look_back_ms, now, now)
             ended_ms = self._clock.monotonic_ms()
-            self._overdue_due_ms = ended_ms + (ended_ms - began_ms) / OVERDUE_SHARE
+            rest_ms = min((ended_ms - began_ms) / OVERDUE_SHARE, self._config.look_back_ms / 2)
+            self._overdue_due_ms = ended_ms + rest_ms
 
     async def _read_between(self, after: int, until: int, now: int) -> None:
         after_id = ""

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from tasktick.errors import StoreBroken
+from tasktick.errors import StoreError, StoreUnavailable
 from tasktick.model.attempt import AttemptRow, End
 from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Recorder
@@ -84,7 +84,9 @@ class EndWriter:
 
 def _joined(ends: list[End], of_plain: list[Any] | BaseException, of_other: list[Any] | BaseException) -> list[Any]:
     """The results of all, in their order; an error, if nobody knows what was written, or nothing was."""
-    unknown = next((one for one in (of_plain, of_other) if isinstance(one, StoreBroken)), None)
+    both = (of_plain, of_other)
+    # All but a store that is away, or full: what is to be done then is waiting, and not to take it for a row's fault.
+    unknown = next((one for one in both if isinstance(one, StoreError) and not isinstance(one, StoreUnavailable)), None)
     if unknown is not None:
         raise unknown
     if isinstance(of_plain, BaseException) and isinstance(of_other, BaseException):

@@ -80,3 +80,31 @@ def test_a_full_disk_stops_nothing_and_loses_nothing() -> None:
         assert len(stage.sender.sent) == 340, "nothing was sent twice"
 
     play(scenario, SMALL)
+
+
+def test_a_quick_receiver_that_hangs_keeps_its_tasks_from_nobody_for_long() -> None:
+    """It answers at once, so that much is claimed ahead of its calls; then its calls hang until their time is over."""
+
+    async def scenario(stage: Stage) -> None:
+        hangs = False
+        stage.sender.script = lambda task_id, attempt: Told(seconds=20 if hangs else 0.001)
+        await stage.node.start()
+        await stage.ended(await stage.add(0, 2_000, host="quick:80"))
+        hangs = True
+        before = len(stage.sender.sent)
+        hanging = await stage.add(0, 600, host="quick:80")
+        await asyncio.sleep(5)
+        writes = stage.disk.calls["writer"]
+        given_back = stage.metrics.events["claim_given_back"]
+        await asyncio.sleep(10)
+        assert len(stage.sender.sent) - before <= 256, "no more calls at once than a host ever gets"
+        assert stage.metrics.events["claim_given_back"] == given_back, "nothing is claimed to be given back"
+        assert stage.disk.calls["writer"] - writes < 100
+        honest = await stage.add(0, 5, host="honest:80")
+        stage.sender.script = lambda task_id, attempt: Told(seconds=0.001)
+        assert await stage.ended(honest) < 1
+        await stage.ended(hanging, 120)
+        attempts = [one.attempt for one in stage.sender.sent[before:]]
+        assert set(attempts) == {1}, "what was put back has lost no attempt"
+
+    play(scenario)

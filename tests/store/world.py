@@ -40,7 +40,7 @@ class World:
         self.now = NOW
         self.random = Random(seed)
         self.ids = IdMaker(Random(seed))
-        self.ends = endings.EndWriter(database, IdMaker(Random(seed + 1)))
+        self._letter_ids = IdMaker(Random(seed + 1))
         self.incarnation = "incarnation-1"
         self.epochs: dict[int, int] = {}
         self._claims = 0
@@ -136,7 +136,7 @@ class World:
 
     async def end(self, *ends: End) -> list[Ended]:
         """What became of these ends, written together."""
-        return await self.ends.write(list(ends))
+        return await endings.EndWriter(self.database, self._letter_ids).write(list(ends))
 
     async def payload(self, claimed: Claimed) -> Payload:
         """What an attempt sends: read while it runs, as a dispatcher does."""

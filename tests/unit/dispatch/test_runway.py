@@ -103,3 +103,12 @@ def test_what_waits_too_long_or_until_a_stop_is_given_out() -> None:
     tower.runway.ended("one")
     assert tower.left == flights[:1], "nobody waits any more"
     assert tower.runway.leave(flights[4]), "and there is room again"
+
+
+def test_who_has_waited_too_long_does_not_leave_when_a_call_ends() -> None:
+    tower = Tower(1)
+    flights = [flight(number, claimed_ms=float(number)) for number in range(4)]
+    for one in flights:
+        tower.runway.leave(one)
+    assert tower.runway.ended("one", 2.5) == flights[1:3]
+    assert tower.left == [flights[0], flights[3]]

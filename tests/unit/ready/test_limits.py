@@ -223,3 +223,18 @@ def test_the_range_of_hosts_can_be_changed_while_in_use() -> None:
     assert limits.may_send(entry())
     with pytest.raises(ValueError, match="host_min"):
         limits.set_host_range(5, 4)
+
+
+def test_a_quick_receiver_that_answers_no_more_has_nothing_claimed_ahead() -> None:
+    """No answer says so: its calls hang, and what waits for them comes back."""
+    limits = Limits()
+    for _ in range(1_000):
+        fill(limits)
+        observe(limits, 1, 2.0)
+    assert limits.host_cap("one") == 64 + AHEAD_MAX
+    limits.stalled("one")
+    assert limits.host_cap("one") == 64
+    assert limits.calls_at_once("one") == 64
+    limits.set_host_cap("one", 7)
+    limits.stalled("one")
+    assert limits.host_cap("one") == 7, "what an operator has said stays"
