@@ -51,8 +51,9 @@ async def test_an_attempt_ends_once(world: World) -> None:
 
 async def test_an_attempt_that_ends_twice_in_one_batch_ends_once(world: World) -> None:
     claimed = await world.claimed()
-    first, second = await world.end(await world.answered(claimed), await world.answered(claimed, 500))
-    assert (first.state, second.state) == (State.SUCCEEDED, None)
+    ended = await world.end(await world.answered(claimed), await world.answered(claimed, 500))
+    # The plain success is a batch of its own: where several write at once, either may be first.
+    assert [one.state for one in ended] in ([State.SUCCEEDED, None], [None, State.RETRYING])
     assert len(await world.attempts(claimed.id)) == 1
 
 
