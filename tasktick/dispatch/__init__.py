@@ -11,5 +11,8 @@ The outside is hostile here, so what it may do to us is bounded in this package 
 * `byte_left` is false only where no byte of the request can have reached anybody.
 * What is signed is what is sent: the stored bytes, under the task's id, with a fresh timestamp.
 
+A call under way is no task of the loop: `begin` starts it, and it calls back once, later, unless it is cut. What was
+claimed beyond the calls that a host gets at once waits in the `runway`, for half its time to start at most.
+
 It fails by saying so in an `Outcome` with a stable code; a send raises nothing but its cancellation.
 """

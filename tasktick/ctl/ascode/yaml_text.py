@@ -58,7 +58,7 @@ def _nodes(text: str) -> "list[yaml.Node]":
     """The documents, bounded, before anything is made of them."""
     yaml = _pyyaml()
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
+    class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined] # yaml has no types
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - the parser reads it of the class
 
     try:
@@ -142,7 +142,7 @@ def dump(document: Any) -> str:
     """A document as YAML that every reader reads alike."""
     yaml = _pyyaml()
 
-    class Dumper(yaml.SafeDumper):  # type: ignore[misc, name-defined]
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc, name-defined] # yaml has no types
         def ignore_aliases(self, data: Any) -> bool:
             return True
 

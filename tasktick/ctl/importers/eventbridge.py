@@ -132,8 +132,8 @@ def _weekday(word: str) -> str:
     last = re.fullmatch(r"(\w+)L", word, re.ASCII)
     nth = re.fullmatch(r"(\w+)#([1-5])", word, re.ASCII)
     if last or nth:
-        (number,) = numbers(_WEEKDAY, (last or nth)[1]).numbers  # type: ignore[index]
-        return f"{WEEKDAYS[number - 1]}L" if last else f"{WEEKDAYS[number - 1]}#{nth[2]}"  # type: ignore[index]
+        (number,) = numbers(_WEEKDAY, (last or nth)[1]).numbers  # type: ignore[index] # one has matched
+        return f"{WEEKDAYS[number - 1]}L" if last else f"{WEEKDAYS[number - 1]}#{nth[2]}"  # type: ignore[index] # one has matched
     return ",".join(WEEKDAYS[number - 1] for number in sorted(numbers(_WEEKDAY, word).numbers))
 
 
