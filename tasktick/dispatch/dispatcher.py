@@ -263,6 +263,7 @@ class Dispatcher:
     def _conclude(self, flight: Flight, outcome: Outcome) -> None:
         if not flight.slot_held:  # cut, when its answer was already on its way here
             return
+        flight.call = None  # it holds on to us: without this each fire would be work for the garbage collector
         claimed, payload, started_at = flight.claimed, flight.payload, flight.started_at
         assert payload is not None
         node, random = self._identity.node, self._tools.random
