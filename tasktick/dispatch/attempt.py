@@ -78,19 +78,22 @@ def request_for(
         max_attempts=claimed.max_attempts,
         scheduled_at=claimed.run_at,
         fence=claimed.fence,
+        method=target.method,
         body=body,
         body_kind=target.body_kind,
         headers=tuple(own.items()) if own else (),
         schedule_id=wire("sch", claimed.schedule_id) if claimed.schedule_id is not None else None,
         traceparent=payload.traceparent,
     )
+    head, headers = build(delivery, secrets, clock.now_ms() // 1_000)
     return Request(
-        method=target.method,
-        url=target.url,
-        headers=build(delivery, secrets, clock.now_ms() // 1_000),
-        body=body,
-        deadline_ms=clock.monotonic_ms() + target.timeout_ms,
-        start_by_ms=permit.claimed_monotonic_ms + permit.start_delay_ms,
+        target.method,
+        target.url,
+        headers,
+        body,
+        clock.monotonic_ms() + target.timeout_ms,
+        permit.claimed_monotonic_ms + permit.start_delay_ms,
+        head,
     )
 
 
