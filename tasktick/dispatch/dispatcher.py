@@ -274,7 +274,7 @@ class Dispatcher:
         else:
             if outcome.byte_left or outcome.error_class == "network":  # else nobody was asked
                 self._ready.limits.observe(claimed.host, outcome.duration_ms, outcome.error_class != "network")
-            self._measure(claimed, started_at, outcome.duration_ms)
+            self._metrics.attempted(started_at, claimed.due_at, claimed.picked_at, outcome.duration_ms)
         self._completion.add(end)
         late = self._runway.ended(claimed.host, self._claimed_before_ms())
         if late:
@@ -290,16 +290,6 @@ class Dispatcher:
         for flight in late:
             self._ready.limits.stalled(flight.claimed.host)
             self._give_back(flight, sent=False)
-
-    def _measure(self, claimed: Claimed, started_at: int, request_ms: float) -> None:
-        due_at, picked_at = claimed.due_at, claimed.picked_at
-        self._metrics.attempted(
-            started_at,
-            max(0, started_at - due_at),
-            max(0, picked_at - due_at),
-            max(0, started_at - max(picked_at, due_at)),
-            request_ms,
-        )
 
     def _give_back(self, flight: Flight, *, sent: bool) -> None:
         """End a claim without an outcome: nothing of it counts."""
