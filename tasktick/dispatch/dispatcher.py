@@ -28,7 +28,7 @@ from tasktick.metrics import Metrics
 from tasktick.model.attempt import release
 from tasktick.model.ids import wire
 from tasktick.model.state import Event
-from tasktick.model.task import Claimed, Due
+from tasktick.model.task import Due
 from tasktick.ready.queue import ReadyQueue
 from tasktick.service import Spawner
 from tasktick.settings import DispatchConfig
