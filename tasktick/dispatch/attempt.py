@@ -7,7 +7,6 @@ from typing import Protocol
 
 import msgspec
 
-from tasktick.clock import Clock
 from tasktick.dispatch.outcome import Outcome, Request
 from tasktick.dispatch.request_headers import Delivery, build
 from tasktick.errors import TaskTickError
@@ -48,11 +47,12 @@ class Sender(AwaitedSender, Protocol):
         """Start one request. `done` is called once, by the loop and never before this returns, when it has ended."""
 
 
-class Permit(msgspec.Struct, frozen=True):
-    """How long a claim permits to start, counted from before it was issued (RULES: two seconds)."""
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """When an attempt starts, by both clocks, and until when its first byte may leave."""
 
-    claimed_monotonic_ms: float
-    start_delay_ms: int
+    now: int
+    monotonic_ms: float
+    start_by_ms: float
 
 
 def body_of(payload: Payload) -> bytes:
@@ -64,7 +64,7 @@ def body_of(payload: Payload) -> bytes:
 
 
 def request_for(
-    claimed: Claimed, payload: Payload, secrets: Sequence[bytes], unseal: Unseal, clock: Clock, permit: Permit
+    claimed: Claimed, payload: Payload, secrets: Sequence[bytes], unseal: Unseal, start: Start
 ) -> Request:
     """The request of this attempt; its deadlines are on the monotonic clock."""
     target = payload.target
@@ -85,14 +85,14 @@ def request_for(
         schedule_id=wire("sch", claimed.schedule_id) if claimed.schedule_id is not None else None,
         traceparent=payload.traceparent,
     )
-    head, headers = build(delivery, secrets, clock.now_ms() // 1_000)
+    head, headers = build(delivery, secrets, start.now // 1_000)
     return Request(
         target.method,
         target.url,
         headers,
         body,
-        clock.monotonic_ms() + target.timeout_ms,
-        permit.claimed_monotonic_ms + permit.start_delay_ms,
+        start.monotonic_ms + target.timeout_ms,
+        start.start_by_ms,
         head,
     )
 
