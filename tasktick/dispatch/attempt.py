@@ -63,9 +63,7 @@ def body_of(payload: Payload) -> bytes:
     return target.body.encode()
 
 
-def request_for(
-    claimed: Claimed, payload: Payload, secrets: Sequence[bytes], unseal: Unseal, start: Start
-) -> Request:
+def request_for(claimed: Claimed, payload: Payload, secrets: Sequence[bytes], unseal: Unseal, start: Start) -> Request:
     """The request of this attempt; its deadlines are on the monotonic clock."""
     target = payload.target
     body = body_of(payload)
