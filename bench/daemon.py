@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,9 @@ KEY_FILE = "operator.key"
 class Daemon:
     """A process that serves."""
 
-    def __init__(self, data: Path, store: str | None = None, *flags: str) -> None:
+    def __init__(
+        self, data: Path, store: str | None = None, *flags: str, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.data = data
         self.port = free_port()
         self._log = (data.parent / f"{data.name}.log").open("ab")
@@ -44,7 +46,7 @@ class Daemon:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
-            env={**os.environ, "TASKTICK_LOG__LEVEL": "warning"},
+            env={**os.environ, "TASKTICK_LOG__LEVEL": "warning", **(settings or {})},
         )
 
     def wait_until_ready(self) -> float:
@@ -100,6 +102,11 @@ class Daemon:
     def resident_mb(self) -> float:
         """What it holds in memory."""
         return processes.resident_mb(self.process.pid)
+
+    @property
+    def resident_most_mb(self) -> float:
+        """The most that it ever held in memory."""
+        return processes.resident_mb(self.process.pid, "VmHWM:")
 
     def stop(self) -> None:
         """End it; it must do so in order."""
@@ -159,9 +166,11 @@ class ServerLedger:
 
 
 @contextmanager
-def running(data: Path, store: str | None = None) -> Iterator[Daemon]:
+def running(
+    data: Path, store: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[Daemon]:
     """A daemon that is ready, and is stopped afterwards."""
-    daemon = Daemon(data, store)
+    daemon = Daemon(data, store, settings=settings)
     try:
         daemon.wait_until_ready()
         yield daemon

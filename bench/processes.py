@@ -21,10 +21,10 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
 
-def resident_mb(pid: int) -> float:
-    """Memory of a process that is in RAM, in MB (10^6 bytes)."""
+def resident_mb(pid: int, which: str = "VmRSS:") -> float:
+    """Memory of a process that is in RAM, in MB (10^6 bytes): now, or the most there ever was (`VmHWM:`)."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(which):
             return int(line.split()[1]) * 1_024 / 1_000_000
     raise ValueError(f"process {pid} has no memory to speak of")
 

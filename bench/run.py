@@ -35,6 +35,7 @@ from bench import (
     schedule_boot,
     schedules,
     sender,
+    slow,
     written,
 )
 from bench.figures import Figure, as_record, table
@@ -59,6 +60,7 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "schedules": ("schedules: 102,000 every minute, in one process", schedules.measure),
     "schedule-boot": ("schedule-boot: a start with many schedules", schedule_boot.measure),
     "flat": ("flat: beside much that is pending, has finished, or is of many tenants", flat.measure),
+    "slow": ("slow: 10,000 requests in flight to receivers that take 5 s, honest tasks beside them", slow.measure),
     "idle": ("idle: what nothing to do costs", idle.measure),
     "written": ("written: what a task writes, made and fired", written.measure),
     "boot": ("boot: with tasks pending", boot.measure),
