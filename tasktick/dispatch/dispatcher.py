@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from tasktick import logs
-from tasktick.clock import Clock, wait_for_event
+from tasktick.clock import Clock, until_ms, wait_for_event
 from tasktick.cluster.ownership import Ownership
 from tasktick.dispatch.attempt import Permit, Sender, Unseal, end_of, not_made, request_for
 from tasktick.dispatch.completion import Completion
@@ -224,9 +224,9 @@ class Dispatcher:
             elif self._runway.leave(flight):
                 started += 1
 
-    def _early_by_ms(self, flight: Flight) -> int:
+    def _early_by_ms(self, flight: Flight) -> float:
         """How long until it may start."""
-        return 0 if flight.was_due else flight.claimed.wake_at - self._clock.now_ms()
+        return 0 if flight.was_due else until_ms(self._clock, flight.claimed.wake_at)
 
     async def _read_payloads(self, flights: list[Flight]) -> None:
         """Read what was too much to be read with the claim, as far as is read at once."""
