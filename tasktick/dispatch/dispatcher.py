@@ -310,6 +310,7 @@ class Dispatcher:
     def _give_slot_back(self, flight: Flight) -> None:
         if flight.slot_held:
             flight.slot_held = False
+            flight.call = None  # it knows us: together they would be left to the collector
             self._ready.release(flight.entry)
         if self._stopping:
             self._idle.set()
