@@ -166,9 +166,7 @@ class ServerLedger:
 
 
 @contextmanager
-def running(
-    data: Path, store: str | None = None, settings: Mapping[str, str] | None = None
-) -> Iterator[Daemon]:
+def running(data: Path, store: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Daemon]:
     """A daemon that is ready, and is stopped afterwards."""
     daemon = Daemon(data, store, settings=settings)
     try:

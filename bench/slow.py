@@ -2,8 +2,8 @@
 
 The slow ones are due evenly, so many that as many are always under way, to a hundred addresses. The honest ones, a
 hundred a second, go to a receiver of their own that answers at once. How late these are is told alone and beside the
-crowd, in the same daemon; and once more beside as many slow ones that are all due at the same instant, which is when all
-connections are made.
+crowd, in the same daemon; and once more beside as many slow ones that are all due at the same instant, which is when
+all connections are made.
 """
 
 import time
@@ -94,17 +94,20 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
     late: dict[str, list[list[float]]] = {"alone": [], "evenly": [], "at once": []}
     crowds: list[dict[str, int]] = []
     load = ("--ports", str(PORTS), "--delay-seconds", str(DELAY_SECONDS))
-    with child("bench.receiver") as receiver, child("bench.slow_receiver", *load) as slow:
-        with running(folder / "slow", settings=settings) as daemon:
-            empty = daemon.resident_mb
-            of = Beside(daemon, slow["ports"], receiver["port"], in_flight, seconds)
-            for _ in range(rounds):
-                late["alone"].append(of.alone())
-                found, crowd = of.beside(at_once=False)
-                late["evenly"].append(found)
-                crowds.append(crowd)
-                late["at once"].append(of.beside(at_once=True)[0])
-            most = daemon.resident_most_mb
+    with (
+        child("bench.receiver") as receiver,
+        child("bench.slow_receiver", *load) as slow,
+        running(folder / "slow", settings=settings) as daemon,
+    ):
+        empty = daemon.resident_mb
+        of = Beside(daemon, slow["ports"], receiver["port"], in_flight, seconds)
+        for _ in range(rounds):
+            late["alone"].append(of.alone())
+            found, crowd = of.beside(at_once=False)
+            late["evenly"].append(found)
+            crowds.append(crowd)
+            late["at once"].append(of.beside(at_once=True)[0])
+        most = daemon.resident_most_mb
     return [
         Figure("slow requests under way, least", "", tuple(float(one["least"]) for one in crowds), at_least(in_flight)),
         *_lateness(late),
