@@ -79,10 +79,10 @@ def in_place(place: Place, port: int, size: Size) -> Callable[[int], Once]:
 
     def once(number: int) -> Once:
         del number
-        seconds, cpu_seconds = fire(place.data, port, size.fires, place.store)
+        fired = fire(place, port, size.fires)
         with running(place.data, place.store) as daemon:
             late = steady(daemon, port, size.per_second, size.seconds)
-        return Once(per_second(size.fires, seconds), cpu_seconds / size.fires * 1e6, late)
+        return Once(per_second(size.fires, fired.seconds), fired.cpu_seconds / size.fires * 1e6, late)
 
     return once
 

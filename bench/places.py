@@ -22,6 +22,8 @@ class Place(msgspec.Struct, frozen=True):
 
     data: Path
     store: str | None = None
+    # The first process of the server.
+    server_pid: int | None = None
 
     def ledger(self) -> Ledger | ServerLedger:
         """What is recorded there."""
@@ -67,22 +69,28 @@ class Places:
     def new(self, name: str) -> Place:
         """An empty one."""
         data = self._folder / name
-        return Place(data, None if self._cluster is None else asyncio.run(self._cluster.new_database()))
+        if self._cluster is None:
+            return Place(data)
+        first = (self._cluster.log.parent / "data" / "postmaster.pid").read_text().split()[0]
+        return Place(data, asyncio.run(self._cluster.new_database()), int(first))
 
 
 KINDS = ("SQLite", "PostgreSQL")
+# The oldest that is here is what distributions bring.
+VERSION = min(installed(), key=int, default="")
 
 
 def kinds() -> list[str]:
     """Those that this machine has."""
-    return [kind for kind in KINDS if kind == "SQLite" or installed()]
+    return [kind for kind in KINDS if kind == "SQLite" or VERSION]
 
 
 @contextmanager
 def places(kind: str, folder: Path) -> Iterator[Places]:
     """Stores of this kind; a server is there for as long as they are."""
+    (folder / kind).mkdir(parents=True)
     if kind == "SQLite":
         yield Places(folder / kind, None)
         return
-    with own_cluster(max(installed())) as server:
+    with own_cluster(VERSION) as server:
         yield Places(folder / kind, server)

@@ -128,11 +128,11 @@ async def fill_history(raw: asyncpg.Connection, rows: int, days: int) -> None:
 
 
 async def fill(raw: asyncpg.Connection, count: int, first_at_ms: int, span_ms: int, tenants: int = 1) -> None:
-    """Make `count` copies of the one task that waits there, due evenly over a span; the one itself goes.
+    """Make `count` copies of the task that waits there (the last due), due evenly over a span; the one itself goes.
 
     They are of so many tenants, in turn.
     """
-    original = await raw.fetchval("SELECT id FROM tasks WHERE state = 2")
+    original = await raw.fetchval("SELECT id FROM tasks WHERE state = 2 ORDER BY run_at DESC, id DESC LIMIT 1")
     await raw.execute("SET synchronous_commit = off")
     await raw.execute(COPIES, now_ms(), count)
     for table, key in TABLES.items():

@@ -1,5 +1,6 @@
 """Starts the processes of a measurement, says what they cost, and ends them: each by its own id."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -19,6 +20,37 @@ def cpu_seconds(pid: int) -> float:
     """Processor time of a process so far, its threads and the kernel's work for it included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+
+def thread_seconds(pid: int) -> tuple[float, float]:
+    """Processor time so far of a process's first thread, where its event loop runs, and of all its others."""
+    first = others = 0
+    for stat in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # it has just ended
+            nanoseconds = int(stat.read_text().split()[0])
+            if stat.parent.name == str(pid):
+                first += nanoseconds
+            else:
+                others += nanoseconds
+    return first / 1e9, others / 1e9
+
+
+def cpu_seconds_of_all(pid: int) -> float:
+    """Processor time of a process, of its children, and of those that have ended."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # one that has just ended is counted by its parent
+            ticks += ticks_for(pid, stat.read_text())
+    return ticks / TICKS_PER_SECOND
+
+
+def ticks_for(pid: int, stat: str) -> int:
+    """What a line of the kernel about some process says of this one's: all of its own, the present of a child."""
+    number, _, rest = stat.partition(" ")
+    fields = rest.rpartition(") ")[2].split()
+    if int(number) == pid:
+        return sum(int(field) for field in fields[11:15])
+    return int(fields[11]) + int(fields[12]) if int(fields[1]) == pid else 0
 
 
 def resident_mb(pid: int, which: str = "VmRSS:") -> float:

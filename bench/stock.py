@@ -21,13 +21,14 @@ NUMBERS = "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n
 
 
 def fill(data: Path, count: int, first_at_ms: int, span_ms: int, tenants: int = 1) -> None:
-    """Make `count` copies of the one task that waits there, due evenly over a span; the one itself goes.
+    """Make `count` copies of the task that waits there (the last due), due evenly over a span; the one itself goes.
 
     They are of so many tenants, in turn.
     """
     raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
     try:
-        (original,) = raw.execute("SELECT id FROM tasks WHERE state = ?", (int(State.SCHEDULED),)).fetchone()
+        latest = "SELECT id FROM tasks WHERE state = ? ORDER BY run_at DESC, id DESC LIMIT 1"
+        (original,) = raw.execute(latest, (int(State.SCHEDULED),)).fetchone()
         known = {"now": now_ms(), "count": count, "original": original, "first": first_at_ms, "span": span_ms}
         known |= {"tenants": tenants}
         raw.execute("BEGIN")
