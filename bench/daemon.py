@@ -60,12 +60,14 @@ class Daemon:
             time.sleep(LOOK_SECONDS)
         raise RuntimeError(f"the daemon did not become ready; its log is {self._log.name!s}")
 
-    def call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def call(self, method: str, path: str, body: bytes | None = None, tenant: str | None = None) -> tuple[int, bytes]:
         """One request on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         headers = {"Content-Type": "application/json"}
         if path.startswith("/v1/"):
             headers["Authorization"] = f"Bearer {self.key}"
+        if tenant is not None:
+            headers["TaskTick-Tenant"] = tenant
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
@@ -78,11 +80,11 @@ class Daemon:
         """The operator's."""
         return (self.data / KEY_FILE).read_text().strip()
 
-    def create(self, url: str, times_ms: Sequence[int]) -> None:
+    def create(self, url: str, times_ms: Sequence[int], tenant: str | None = None) -> None:
         """Tasks for these instants, by the batch call."""
         for at in range(0, len(times_ms), BATCH_TASKS):
             tasks = [task(url, time_ms, at + n) for n, time_ms in enumerate(times_ms[at : at + BATCH_TASKS])]
-            status, answer = self.call("POST", "/v1/tasks/batch", msgspec.json.encode({"tasks": tasks}))
+            status, answer = self.call("POST", "/v1/tasks/batch", msgspec.json.encode({"tasks": tasks}), tenant)
             if status != 200 or b'"error":{' in answer:
                 raise RuntimeError(f"the daemon refused a batch: {status} {answer[:500]!r}")
 

@@ -2,8 +2,8 @@
 
 The slow ones are due evenly, so many that as many are always under way, to a hundred addresses. The honest ones, a
 hundred a second, go to a receiver of their own that answers at once. How late these are is told alone and beside the
-crowd, in the same daemon; and once more beside as many slow ones that are all due at the same instant, which is when
-all connections are made.
+crowd, in the same daemon; and once more beside as many slow ones of another tenant that are all due at the same
+instant, which is when all connections are made.
 """
 
 import time
@@ -30,6 +30,7 @@ FILL_SECONDS = DELAY_SECONDS + 2
 CROWD_CREATED_PER_SECOND = 8_000
 SETTLE_SECONDS_MAX = 60
 MORE_MS, MEMORY_MB = 50, 1_000
+CROWD = "crowd"
 PARTS = ((0.5, "p50"), (0.99, "p99"))
 
 
@@ -60,7 +61,7 @@ class Beside:
                 begins_ms if at_once else begins_ms + int(n * 1_000 / rate)
                 for n in range(number, count, len(self._ports))
             ]
-            self._daemon.create(f"http://127.0.0.1:{port}/slow", times)
+            self._daemon.create(f"http://127.0.0.1:{port}/slow", times, CROWD if at_once else None)
         self._slow += count
         ask_receiver(self._honest, "/reset")
         honest = HONEST_PER_SECOND * self._seconds
