@@ -25,6 +25,8 @@ from tasktick.store.sqlite import SqliteTransaction, in_savepoint, step, write_w
 log = logs.get("store")
 
 TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
+# As many fill a commit: nothing is waited for then.
+FULL_ROWS = TURN_ROWS_MAX[Lane.CREATE]
 # After so much an idle moment is used to move the log into the file; after more, it is done without one.
 CHECKPOINT_IDLE_ROWS = 2_000
 CHECKPOINT_IDLE_CHARS = 8_388_608
@@ -53,7 +55,7 @@ class SqliteWriter(LaneWriter):
             if self._log_is_long(CHECKPOINT_BUSY_ROWS, CHECKPOINT_BUSY_CHARS):
                 await self._shorten_log()
                 continue
-            if self._waiting_rows:
+            if 0 < self._waiting_rows < FULL_ROWS:
                 await turns(GATHERING_TURNS)
             jobs = self._take()
             if jobs:
