@@ -24,7 +24,7 @@ DELAYS_MAX = 100
 FACTOR_MAX = 1_000.0
 # Targets that are known to be permitted: most tasks call what others call. A new policy forgets them.
 JUDGED_MAX = 2_048
-DEFAULT_SUCCESS = ("2xx",)
+DEFAULT_SUCCESS: tuple[str, ...] = ("2xx",)
 DEFAULT_RETRY = RetryPolicy()
 
 _SUCCESS = re.compile(r"[2-5]xx|[2-5]\d\d|([2-5]\d\d)-([2-5]\d\d)", re.ASCII)
