@@ -152,6 +152,7 @@ def _wrap_checkpoint(seams: Seams, random: Random) -> None:
         return watched
 
     swap(writer, "CHECKPOINT_IDLE_ROWS", lambda _: CHECKPOINT_ROWS)
+    swap(writer, "CHECKPOINT_IDLE_SECONDS", lambda _: 0)
     swap(writer, "_checkpoint", make)
 
 
