@@ -24,7 +24,8 @@
 -- What was claimed, with what is to be sent, unless that is more than so many bytes, which are known without counting its
 -- characters. Put together as text: the payloads would only be parsed to be written again.
 -- fragment: taken
-    '[' || string_agg(concat(
+(
+    SELECT concat(
         '[["', hex_of(t.id), '",', to_json(t.tenant), ',', to_json(t.queue), ',', to_json(t.host), ',', concat_ws(
             ',', t.attempt, t.fence, t.claim_id, t.payload_version, t.run_at, t.due_at, t.wake_at, t.lease_until,
             t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted, t.interruptions, t.claimed_from,
@@ -33,19 +34,13 @@
             coalesce(to_json(d.schedule_id)::text, 'null'), coalesce('"' || hex_of(t.template_id) || '"', 'null'),
             coalesce(t.late_at::text, 'null')
         ), '],', CASE WHEN octet_length(p.payload) <= :chars_max::integer THEN p.payload ELSE 'null' END, ']'
-    ), ',') || ']'
-
--- fragment: of_taken
-CROSS JOIN LATERAL (
-    SELECT * FROM task_details
-    WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+    )
+    FROM task_details AS d
+    LEFT JOIN payloads AS p
+        ON p.partition_id = t.partition_id AND p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+    WHERE d.tenant = t.tenant AND d.partition_id = t.partition_id AND d.id = t.id
     OFFSET 0
-) AS d
-LEFT JOIN LATERAL (
-    SELECT * FROM payloads
-    WHERE partition_id = t.partition_id AND task_id = coalesce(t.template_id, t.id) AND version = t.payload_version
-    OFFSET 0
-) AS p ON true
+) AS taken
 
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
@@ -106,27 +101,24 @@ WITH asked AS MATERIALIZED (
                 )
             OFFSET 0
         ))
-    RETURNING t.*
-)
-SELECT
+    RETURNING
     -- include: taken
-FROM claimed AS t
--- include: of_taken
-;
+)
+SELECT '[' || string_agg(taken, ',') || ']' FROM claimed;
 
 -- What was claimed by an earlier try of this very claim. One that is named twice is one.
 -- name: task_claimed
-SELECT
+SELECT '[' || string_agg(taken, ',') || ']' FROM (
+    SELECT
     -- include: taken
-FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
-CROSS JOIN LATERAL (
-    SELECT * FROM tasks
-    WHERE partition_id = partition_of(wanted.id) AND id = wanted.id
-        AND state + 0 = 4 AND claim_id = :claim_id::bigint
-    OFFSET 0
-) AS t
--- include: of_taken
-;
+    FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks
+        WHERE partition_id = partition_of(wanted.id) AND id = wanted.id
+            AND state + 0 = 4 AND claim_id = :claim_id::bigint
+        OFFSET 0
+    ) AS t
+) AS claimed;
 
 -- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
 -- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
