@@ -1,0 +1,2 @@
+-- min_reader: 15
+-- Nothing: a file compresses nothing. On PostgreSQL events are compressed in another way.
