@@ -35,6 +35,22 @@ def test_nothing_is_claimed_without_a_slot_in_hand() -> None:
     play(scenario)
 
 
+def test_an_ended_call_is_let_go_before_its_end_is_durable() -> None:
+    """It holds on to who waits for it: kept, the two are a ring that only the garbage collector can undo."""
+
+    async def scenario(stage: Stage) -> None:
+        await stage.node.start()
+        ids = await stage.add(0, 20)
+        hands = stage.node.hands
+        await stage.until(lambda: any(not flight.slot_held for flight in hands.flights()))
+        answered = [flight for flight in hands.flights() if not flight.slot_held]
+        assert [flight.call for flight in answered] == [None] * len(answered)
+        await stage.ended(ids)
+        nothing_is_left(stage)
+
+    play(scenario)
+
+
 def test_a_claim_that_comes_back_too_late_is_given_back_unsent() -> None:
     """What permits a send counts from before the claim was issued."""
 
