@@ -101,7 +101,8 @@ async def by_json(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
     """One JSON parameter for each table, in one statement."""
     [statement] = dialect()["task_insert"]
     states, details, payloads = _rows(fresh)
-    await raw.execute(statement.text, *bound(statement, {"states": states, "details": details, "payloads": payloads}))
+    given = {"states": states, "details": details, "payloads": payloads, "unlimited": []}
+    await raw.execute(statement.text, *bound(statement, given))
 
 
 async def by_arrays(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:

@@ -48,7 +48,9 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     named = any(one.idempotency is not None or one.task.detail.key is not None for one in creates)
     if named:
         await _judge_names(tx, creates, results)
-    await _take_room(tx, creates, results)
+    elif await _insert_unlimited(tx, sorted([one.task for one in creates], key=_id)):
+        return results
+    await _take_room(tx, creates, results, known=not named)
     if named:
         await _take_names(tx, creates, results)
     fresh = sorted([one.task for one, result in zip(creates, results, strict=True) if result is None], key=_id)
@@ -68,23 +70,39 @@ async def insert(tx: Transaction, fresh: Sequence[NewTask]) -> None:
     await _insert(tx, fresh, [payload_row(task.state.id, 1, task.payload) for task in fresh])
 
 
+async def _insert_unlimited(tx: Transaction, fresh: Sequence[NewTask]) -> bool:
+    """Insert these, unless one of their tenants has a quota; whether they were."""
+    unlimited = sorted({task.state.tenant for task in fresh})
+    return await _insert(tx, fresh, [payload_row(task.state.id, 1, task.payload) for task in fresh], unlimited)
+
+
 async def insert_fires(tx: Transaction, fresh: Sequence[NewFire]) -> None:
     """Insert the rows of new tasks that have no payload of their own: what a fire sends is its schedule's."""
     await _insert(tx, fresh, [])
 
 
-async def _insert(tx: Transaction, fresh: Sequence[NewTask | NewFire], payloads: list[tuple[Any, ...]]) -> None:
+async def _insert(
+    tx: Transaction,
+    fresh: Sequence[NewTask | NewFire],
+    payloads: list[tuple[Any, ...]],
+    unlimited: Sequence[str] = (),
+) -> bool:
     states = [state_row(task.state) for task in fresh]
-    await tx.run("task_insert", states=states, details=[detail_row(task.detail) for task in fresh], payloads=payloads)
+    details = [detail_row(task.detail) for task in fresh]
+    inserted = await tx.run("task_insert", states=states, details=details, payloads=payloads, unlimited=unlimited)
+    if inserted < len(payloads):
+        return False
     deltas = Deltas()
     for task in fresh:
         deltas.born(task.state.tenant, task.state.state, task.state.id, task.detail.created_at)
     await deltas.write(tx)
+    return True
 
 
-async def _take_room(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
-    """Let in, in order, those that the quotas of their tenants have room for."""
-    rooms = await tenants.rooms(tx, {one.task.state.tenant for one in creates})
+async def _take_room(tx: Transaction, creates: list[Create], results: list[Any], *, known: bool) -> None:
+    """Let in, in order, those that the quotas of their tenants have room for. `known`: one of them has a quota."""
+    of = {one.task.state.tenant for one in creates}
+    rooms = await (tenants.rooms_of_limited if known else tenants.rooms)(tx, of)
     if not rooms:
         return
     for at, one in enumerate(creates):

@@ -27,7 +27,8 @@ def test_fragments_stand_where_they_are_included() -> None:
 
 
 def test_fragments_may_include_others() -> None:
-    text = "-- fragment: a\n    a\n\n-- fragment: both\n-- include: a\n    , b\n\n-- name: one\nSELECT\n-- include: both\n;\n"
+    fragments = "-- fragment: a\n    a\n\n-- fragment: both\n-- include: a\n    , b\n\n"
+    text = f"{fragments}-- name: one\nSELECT\n-- include: both\n;\n"
     assert parse(text) == {"one": ("SELECT\n    a\n    , b",)}
 
 
