@@ -1,2 +1,0 @@
--- min_reader: 15
--- Nothing: a file compresses nothing. On PostgreSQL events are compressed in another way.
