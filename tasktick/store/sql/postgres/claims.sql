@@ -21,8 +21,8 @@
             SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
         ))
 
--- What was claimed, with what is to be sent, unless that is more than so many bytes, which are known without counting its
--- characters. Put together as text: the payloads would only be parsed to be written again.
+-- What was claimed, with what is to be sent, unless that is more than so many bytes, which are known without counting
+-- its characters. Put together as text: the payloads would only be parsed to be written again.
 -- fragment: taken
 (
     SELECT concat(
@@ -37,7 +37,8 @@
     )
     FROM task_details AS d
     LEFT JOIN payloads AS p
-        ON p.partition_id = t.partition_id AND p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+        ON p.partition_id = t.partition_id AND p.task_id = coalesce(t.template_id, t.id)
+        AND p.version = t.payload_version
     WHERE d.tenant = t.tenant AND d.partition_id = t.partition_id AND d.id = t.id
     OFFSET 0
 ) AS taken
@@ -155,9 +156,9 @@ SELECT json_agg(json_build_array(place, live, cancel, reason)) FROM (
 ) AS found
 WHERE NOT live OR cancel;
 
--- With the rows of their attempts, each as far as it is changed here. Rows: id, fence, claim_id, now, started_at, sla_met;
--- of the attempt: attempt, series, picked_at, started_at, node, epoch, status, response_headers, response_body,
--- response_encoding, truncated. Who runs it undoes it where it does not change every row.
+-- With the rows of their attempts, each made of the task's row that has been changed. Rows: id, fence, claim_id, now,
+-- started_at, sla_met; of the attempt: attempt, series, picked_at, started_at, node, epoch, status, response_headers,
+-- response_body, response_encoding, truncated. Who runs it undoes it where it does not change every row.
 -- name: task_succeed
 WITH given AS MATERIALIZED (
     SELECT

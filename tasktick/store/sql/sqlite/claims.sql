@@ -83,9 +83,9 @@ SELECT json_group_array(json_array(place, live, cancel, reason)) FROM (
 )
 WHERE NOT live OR cancel;
 
--- With the rows of their attempts. Rows: id, fence, claim_id, now, started_at, sla_met; of the attempt: attempt, series,
--- picked_at, started_at, node, epoch, status, response_headers, response_body, response_encoding, truncated. Who runs it
--- undoes it where it does not change every row.
+-- With the rows of their attempts. Rows: id, fence, claim_id, now, started_at, sla_met; of the attempt: attempt,
+-- series, picked_at, started_at, node, epoch, status, response_headers, response_body, response_encoding, truncated.
+-- Who runs it undoes it where it does not change every row.
 -- name: task_succeed
 UPDATE tasks SET
     state = 10, version = tasks.version + 1, updated_at = row.value->>3, interruptions = 0, started_at = row.value->>4,
