@@ -114,6 +114,19 @@ async def test_a_claim_that_waited_for_an_acquisition_finds_its_term_over(url: s
         assert await claiming == []
 
 
+async def test_a_claim_that_waited_for_a_task_takes_it_as_it_is_then(url: str, world: World) -> None:
+    """Three of four were changed meanwhile: put off, paused, and told to be something else that matters not."""
+    ids = [await world.create(partition=17) for _ in range(4)]
+    async with open_transaction(url) as other, open_transaction(url) as tx:
+        changes = ("wake_at = wake_at + 3600000", "state = 6", "priority = 9")
+        for one, change in zip(ids, changes, strict=False):
+            await other._raw.execute(f"UPDATE tasks SET {change} WHERE id = '{one}'")
+        claiming = asyncio.ensure_future(claims.claim(tx, ids, world.request()))
+        await until_waiting(url)
+        await other._raw.execute("COMMIT")
+        assert [(one.id, one.priority) for one in await claiming] == [(ids[2], 9), (ids[3], 5)]
+
+
 async def test_what_changes_several_leases_locks_them_in_order(url: str, world: World) -> None:
     """In whatever order they lie in the table: a claim, which has the first, would wait for the last, and it for us."""
     first, last = sorted(PARTITIONS)
