@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from tasktick import logs
-from tasktick.clock import Clock, wait_for_event
+from tasktick.clock import Clock, until_ms, wait_for_event
 from tasktick.cluster.ownership import Ownership
 from tasktick.dispatch.attempt import Sender, Start, Unseal, end_of, not_made, request_for
 from tasktick.dispatch.completion import Completion
@@ -220,7 +220,7 @@ class Dispatcher:
                 started = 0
                 await self._clock.sleep_ms(early_ms)
                 now = self._clock.now_ms()
-                early_ms = flight.claimed.wake_at - now
+                early_ms = self._early_by_ms(flight)
             if started >= self._config.sends_per_turn_max:
                 started = 0
                 await self._clock.sleep_ms(0)
@@ -229,9 +229,9 @@ class Dispatcher:
             elif self._runway.leave(flight):
                 started += 1
 
-    def _early_by_ms(self, flight: Flight) -> int:
+    def _early_by_ms(self, flight: Flight) -> float:
         """How long until it may start."""
-        return 0 if flight.was_due else flight.claimed.wake_at - self._clock.now_ms()
+        return 0 if flight.was_due else until_ms(self._clock, flight.claimed.wake_at)
 
     async def _read_payloads(self, flights: list[Flight]) -> None:
         """Read what was too much to be read with the claim, as far as is read at once."""
@@ -270,7 +270,6 @@ class Dispatcher:
     def _conclude(self, flight: Flight, outcome: Outcome) -> None:
         if not flight.slot_held:  # cut, when its answer was already on its way here
             return
-        flight.call = None  # it holds on to us: without this each fire would be work for the garbage collector
         claimed, payload, started_at = flight.claimed, flight.payload, flight.started_at
         assert payload is not None
         node, random = self._identity.node, self._tools.random
@@ -309,6 +308,7 @@ class Dispatcher:
     def _give_slot_back(self, flight: Flight) -> None:
         if flight.slot_held:
             flight.slot_held = False
+            flight.call = None  # it knows us: together they would be left to the collector
             self._ready.release(flight.entry)
         if self._stopping:
             self._idle.set()

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tasktick import logs
-from tasktick.clock import Clock
+from tasktick.clock import Clock, turns
 from tasktick.model.task import Due
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
@@ -24,6 +24,8 @@ from tasktick.store.protocol import Reader
 log = logs.get("scheduler")
 
 PAGE_ROWS = 5_000
+# Of a page, so many are taken in a turn of the loop: all of it would be some 15 ms in which nothing is sent.
+TAKEN_AT_ONCE = 500
 # Of the time, so much may go into reading what is overdue.
 OVERDUE_SHARE = 1 / 20
 # What does not fit is read again when so much of the ready queue is free: each reading passes over the rest of it.
@@ -135,6 +137,12 @@ class Loader:
 
     async def _take(self, rows: list[Due], now: int) -> None:
         """Overdue rows go to the ready queue, the others wait in the wheel; what is being sent is left alone."""
+        for at in range(0, len(rows), TAKEN_AT_ONCE):
+            if at:
+                await turns(1)
+            await self._take_some(rows[at : at + TAKEN_AT_ONCE], now)
+
+    async def _take_some(self, rows: list[Due], now: int) -> None:
         fresh = [row for row in rows if not self._in_hand(row.id)]
         overdue = [row for row in fresh if row.wake_at <= now]
         if overdue:
@@ -154,7 +162,9 @@ class Loader:
             timers = await self._near.read(
                 lambda tx, at=at, at_id=at_id: due_store.timers(tx, at, at_id, horizon, PAGE_ROWS, owned)  # type: ignore[misc] # bound defaults
             )
-            self._horizon.add_timers(timers)
+            for first in range(0, len(timers), TAKEN_AT_ONCE):
+                self._horizon.add_timers(timers[first : first + TAKEN_AT_ONCE])
+                await turns(1)
             if gains != self._gains:
                 break
             if len(timers) < PAGE_ROWS:

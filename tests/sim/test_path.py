@@ -35,18 +35,19 @@ def test_nothing_is_claimed_without_a_slot_in_hand() -> None:
     play(scenario)
 
 
-def test_an_ended_call_is_let_go_before_its_end_is_durable() -> None:
-    """It holds on to who waits for it: kept, the two are a ring that only the garbage collector can undo."""
+def test_an_attempt_that_has_ended_lets_go_of_its_call() -> None:
+    """The call knows the attempt, to tell it: held by each other, both would be left to the collector."""
 
     async def scenario(stage: Stage) -> None:
+        stage.sender.script = lambda task_id, attempt: Told(seconds=1)
         await stage.node.start()
-        ids = await stage.add(0, 20)
-        hands = stage.node.hands
-        await stage.until(lambda: any(not flight.slot_held for flight in hands.flights()))
-        answered = [flight for flight in hands.flights() if not flight.slot_held]
-        assert [flight.call for flight in answered] == [None] * len(answered)
+        ids = await stage.add(0, 3)
+        await stage.until(lambda: stage.sender.in_flight == len(ids))
+        flights = stage.node.hands.flights()
+        assert len(flights) == len(ids)
+        assert all(flight.call is not None for flight in flights)
         await stage.ended(ids)
-        nothing_is_left(stage)
+        assert all(flight.call is None for flight in flights)
 
     play(scenario)
 
