@@ -81,6 +81,11 @@ class WireSender:
         """Requests that have begun and not ended."""
         return len(self._calls)
 
+    @property
+    def connecting(self) -> int:
+        """Requests that wait for their connection to be begun."""
+        return len(self._to_dial)
+
     async def start(self) -> None:
         """Open the pool, and make sure that what it stands on is as we know it."""
         answer_reader.check()
