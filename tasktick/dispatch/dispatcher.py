@@ -43,8 +43,8 @@ STORE_REST_MS = 500
 BACKLOG_REST_MS = 20
 # What is claimed goes out first: who is next is decided late, so that in a crowd it is somebody else's turn too.
 CROWDED_REST_MS = 1
-# Connections that wait to be begun: some 20 ms of them.
-CONNECTING_MAX = 64
+# Connections that wait to be begun: some 10 ms of them.
+CONNECTING_MAX = 32
 
 
 class Identity(msgspec.Struct, frozen=True):

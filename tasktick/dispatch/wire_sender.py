@@ -43,8 +43,8 @@ from tasktick.dispatch.wire import Pending, Wire, WireCall
 from tasktick.dispatch.wires import Wires
 from tasktick.service import Spawner
 
-# Connections that a turn of the loop begins to make: about a millisecond.
-DIALS_PER_TURN = 8
+# Connections that a turn of the loop begins to make: some half a millisecond.
+DIALS_PER_TURN = 4
 
 
 class WireSender:
