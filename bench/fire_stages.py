@@ -17,7 +17,7 @@ from bench.processes import ask
 from bench.stages import CREATED_AT_ONCE, HOST, NODE, TARGET_URL, Stages
 from bench.tasks import body_of
 from tasktick.clock import SystemClock
-from tasktick.dispatch.attempt import Permit, end_of, request_for
+from tasktick.dispatch.attempt import Start, end_of, request_for
 from tasktick.dispatch.outcome import Outcome
 from tasktick.model.ids import PARTITIONS
 from tasktick.model.state import State
@@ -80,10 +80,10 @@ class FireStages(Stages):
             taken = self.write(lambda tx: claims.take(tx, ids, request))
         claimed = [one.claimed for one in taken]
         payloads = {one.claimed.id: one.payload for one in taken if one.payload}
-        permit = Permit(self._clock.monotonic_ms(), 2_000)
+        start = Start(self.now, self._clock.monotonic_ms(), self._clock.monotonic_ms() + 2_000)
         with self.spent("request"):
             for one in claimed:
-                request_for(one, payloads[one.id], [SECRET], lambda *_: {}, self._clock, permit)
+                request_for(one, payloads[one.id], [SECRET], lambda *_: {}, start)
         outcome = Outcome(200, HEADERS, b"ok", False, None, None, "", True, 0.0, 1.0)
         with self.spent("conclude"):
             ends = [

@@ -150,7 +150,7 @@ class WireSender:
         self._calls.add(call)
         try:
             target = target_of(request.method, request.url)
-            data = request_bytes(target, request.headers, request.body)
+            data = request_bytes(target, request)
         except ValueError as error:
             return self._refuse(call, self._monotonic(), self._fault_of(request.url, error))
         call.started_ms = now_ms = self._monotonic()
