@@ -4,6 +4,7 @@ times.
 The columns are read off the tables, so that a new one needs nothing here.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,13 @@ def fill(data: Path, count: int, first_at_ms: int, span_ms: int, tenants: int = 
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         raw.close()
+    _sync(data / FILE_NAME)
+
+
+def _sync(file: Path) -> None:
+    """Have it all on the disk: whoever commits to it next is not to wait for what was made here."""
+    with file.open("rb+") as opened:
+        os.fsync(opened.fileno())
 
 
 def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int, groups: int = 1, group_ms: int = 0) -> None:
@@ -113,6 +121,7 @@ def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int, group
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         raw.close()
+    _sync(data / FILE_NAME)
 
 
 def _multiply(raw: Any, table: str, key: str, original: str, values: dict[str, str], known: dict[str, Any]) -> None:
