@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,9 @@ KEY_FILE = "operator.key"
 class Daemon:
     """A process that serves."""
 
-    def __init__(self, data: Path, store: str | None = None, *flags: str) -> None:
+    def __init__(
+        self, data: Path, store: str | None = None, *flags: str, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.data = data
         self.port = free_port()
         self._log = (data.parent / f"{data.name}.log").open("ab")
@@ -44,7 +46,7 @@ class Daemon:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
-            env={**os.environ, "TASKTICK_LOG__LEVEL": "warning"},
+            env={**os.environ, "TASKTICK_LOG__LEVEL": "warning", **(settings or {})},
         )
 
     def wait_until_ready(self) -> float:
@@ -58,12 +60,14 @@ class Daemon:
             time.sleep(LOOK_SECONDS)
         raise RuntimeError(f"the daemon did not become ready; its log is {self._log.name!s}")
 
-    def call(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def call(self, method: str, path: str, body: bytes | None = None, tenant: str | None = None) -> tuple[int, bytes]:
         """One request on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         headers = {"Content-Type": "application/json"}
         if path.startswith("/v1/"):
             headers["Authorization"] = f"Bearer {self.key}"
+        if tenant is not None:
+            headers["TaskTick-Tenant"] = tenant
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
@@ -76,11 +80,11 @@ class Daemon:
         """The operator's."""
         return (self.data / KEY_FILE).read_text().strip()
 
-    def create(self, url: str, times_ms: Sequence[int]) -> None:
+    def create(self, url: str, times_ms: Sequence[int], tenant: str | None = None) -> None:
         """Tasks for these instants, by the batch call."""
         for at in range(0, len(times_ms), BATCH_TASKS):
             tasks = [task(url, time_ms, at + n) for n, time_ms in enumerate(times_ms[at : at + BATCH_TASKS])]
-            status, answer = self.call("POST", "/v1/tasks/batch", msgspec.json.encode({"tasks": tasks}))
+            status, answer = self.call("POST", "/v1/tasks/batch", msgspec.json.encode({"tasks": tasks}), tenant)
             if status != 200 or b'"error":{' in answer:
                 raise RuntimeError(f"the daemon refused a batch: {status} {answer[:500]!r}")
 
@@ -100,6 +104,11 @@ class Daemon:
     def resident_mb(self) -> float:
         """What it holds in memory."""
         return processes.resident_mb(self.process.pid)
+
+    @property
+    def resident_most_mb(self) -> float:
+        """The most that it ever held in memory."""
+        return processes.resident_mb(self.process.pid, "VmHWM:")
 
     def stop(self) -> None:
         """End it; it must do so in order."""
@@ -159,9 +168,9 @@ class ServerLedger:
 
 
 @contextmanager
-def running(data: Path, store: str | None = None) -> Iterator[Daemon]:
+def running(data: Path, store: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Daemon]:
     """A daemon that is ready, and is stopped afterwards."""
-    daemon = Daemon(data, store)
+    daemon = Daemon(data, store, settings=settings)
     try:
         daemon.wait_until_ready()
         yield daemon

@@ -1,14 +1,21 @@
 """How many tasks that are due at once go out a second: claimed, signed, delivered and recorded, durably.
 
-The clock runs from the instant at which they are due until the last one is recorded in the file; the limit's
-from its first request to its last answer.
+The clock runs from the instant at which they are due until the last one is recorded in the store; the limit's
+from its first request to its last answer. On SQLite and on PostgreSQL, which shares the machine's cores with the
+daemon: what each fire costs is told by the daemon's threads, and of the server's processes. Then what each stage of it
+costs by itself (`fire_stages`).
 """
 
 import time
+from collections import defaultdict
 from pathlib import Path
 
-from bench.daemon import Ledger, ServerLedger, running
+import msgspec
+
+from bench import fire_stages, processes
+from bench.daemon import Daemon, running
 from bench.figures import Figure, at_least, at_most, per_second, ratio
+from bench.places import Place, kinds, places
 from bench.processes import ask, child
 from bench.receiver import ask_receiver
 from bench.tasks import now_ms
@@ -19,13 +26,37 @@ ROUNDS = 3
 WIDE, NARROW = 256, 64
 SECONDS_MAX = 60
 LOOK_SECONDS = 0.02
+RATE = {"SQLite": 23_200, "PostgreSQL": None}
+LIMIT = "bare aiohttp client"
 
 
-def fire(folder: Path, port: int, count: int, store: str | None = None) -> tuple[float, float]:
-    """Seconds until all are recorded, and processor seconds of the daemon meanwhile; everything is checked."""
+class Fired(msgspec.Struct, frozen=True):
+    """What it took until all were recorded."""
+
+    seconds: float
+    loop_seconds: float
+    """Processor time of the daemon's event loop."""
+    other_seconds: float
+    """Of its other threads: of a file, those of the store."""
+    server_seconds: float
+    """Of the database's processes."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of the daemon."""
+        return self.loop_seconds + self.other_seconds
+
+
+def _spent(place: Place, daemon: Daemon) -> tuple[float, float, float]:
+    server = 0.0 if place.server_pid is None else processes.cpu_seconds_of_all(place.server_pid)
+    return (*processes.thread_seconds(daemon.process.pid), server)
+
+
+def fire(place: Place, port: int, count: int) -> Fired:
+    """Let so many be due at once; everything is checked."""
     ask_receiver(port, "/reset")
-    with running(folder, store) as daemon:
-        ledger = Ledger(folder) if store is None else ServerLedger(store)
+    with running(place.data, place.store) as daemon:
+        ledger = place.ledger()
         try:
             before = ledger.succeeded(), *ledger.rows()
             due_ms = now_ms() + AHEAD_MS
@@ -34,16 +65,17 @@ def fire(folder: Path, port: int, count: int, store: str | None = None) -> tuple
             if left_ms < 500:
                 raise RuntimeError("creating the tasks took so long that they are due: give them more time")
             time.sleep(left_ms / 1_000 - 0.05)
-            spent = daemon.cpu_seconds
+            spent = _spent(place, daemon)
             while (recorded := ledger.succeeded() - before[0]) < count and now_ms() < due_ms + SECONDS_MAX * 1_000:
                 time.sleep(LOOK_SECONDS)
-            seconds, cpu_seconds = (now_ms() - due_ms) / 1_000, daemon.cpu_seconds - spent
+            seconds = (now_ms() - due_ms) / 1_000
+            costs = [after - earlier for after, earlier in zip(_spent(place, daemon), spent, strict=True)]
             said = ask_receiver(port, "/hits")
             tasks, attempts = ledger.rows()
             seen = (recorded, tasks - before[1], attempts - before[2], said["hits"], said["distinct"])
             if seen != (count,) * len(seen):
                 raise RuntimeError(f"of {count}, counted, rows, attempts, hits, distinct hits are {seen}")
-            return seconds, cpu_seconds
+            return Fired(seconds, *costs)
         finally:
             ledger.close()
 
@@ -51,31 +83,54 @@ def fire(folder: Path, port: int, count: int, store: str | None = None) -> tuple
 def measure(folder: Path, quick: bool = False) -> list[Figure]:
     """The question, beside the bare client."""
     count = TASKS // 4 if quick else TASKS
-    rates: dict[str, list[float]] = {"daemon": [], "cpu": [], "wide": [], "narrow": [], "limit_cpu": []}
+    limits: defaultdict[int, list[float]] = defaultdict(list)
+    limit_cpu: list[float] = []
+    found: defaultdict[str, list[Fired]] = defaultdict(list)
     with child("bench.receiver") as receiver:
         port = receiver["port"]
         for number in range(1 if quick else ROUNDS):
-            for name, connections in (("wide", WIDE), ("narrow", NARROW)):
+            for connections in (WIDE, NARROW):
                 said = ask(
                     "bench.limit_client",
                     *("--url", f"http://127.0.0.1:{port}/fire"),
                     *("--count", str(count), "--connections", str(connections)),
                 )
-                rates[name].append(per_second(count, said["seconds"]))
-                if name == "narrow":
-                    rates["limit_cpu"].append(said["cpu_seconds"] / count * 1e6)
-            seconds, cpu_seconds = fire(folder / f"fire-{number}", port, count)
-            rates["daemon"].append(per_second(count, seconds))
-            rates["cpu"].append(cpu_seconds / count * 1e6)
-    ours = Figure("fires, all recorded", "/s", tuple(rates["daemon"]), at_least(8_000))
-    wide = Figure(f"limit: bare aiohttp client, {WIDE} connections", "/s", tuple(rates["wide"]))
-    narrow = Figure(f"limit: bare aiohttp client, {NARROW} connections", "/s", tuple(rates["narrow"]))
+                limits[connections].append(per_second(count, said["seconds"]))
+                if connections == NARROW:
+                    limit_cpu.append(said["cpu_seconds"] / count * 1e6)
+            for kind in kinds():
+                with places(kind, folder / str(number)) as made:
+                    found[kind].append(fire(made.new("fire"), port, count))
+    best = Figure(f"limit: {LIMIT}, the better of both", "/s", tuple(map(max, *limits.values())))
+    wide, narrow = (
+        Figure(f"limit: {LIMIT}, {connections} connections", "/s", tuple(limits[connections]))
+        for connections in (WIDE, NARROW)
+    )
+    figures = [wide, narrow, best, Figure(f"processor per post, {LIMIT}", "µs", tuple(limit_cpu))]
+    for kind, fires in found.items():
+        figures += _figures(kind, count, fires, best)
+    return figures + [
+        msgspec.structs.replace(figure, name=f"SQLite, by stage: {figure.name}")
+        for figure in fire_stages.measure(folder / "stages", quick)
+    ]
+
+
+def _figures(kind: str, count: int, fires: list[Fired], limit: Figure) -> list[Figure]:
+    rate = RATE[kind]
+    rates = tuple(per_second(count, one.seconds) for one in fires)
+    ours = Figure(f"{kind}: fires, all recorded", "/s", rates, None if rate is None else at_least(rate))
+    costs = {
+        "all of the daemon": (tuple(one.cpu_seconds for one in fires), at_most(40)),
+        "the event loop": (tuple(one.loop_seconds for one in fires), None),
+        "other threads": (tuple(one.other_seconds for one in fires), None),
+    }
+    if kind != "SQLite":
+        costs["the database"] = (tuple(one.server_seconds for one in fires), None)
     return [
         ours,
-        wide,
-        narrow,
-        ratio(f"fires to the bare client at {WIDE}", ours, wide, at_least(0.9)),
-        ratio(f"fires to the bare client at {NARROW}", ours, narrow),
-        Figure("processor per fire, all of the daemon", "µs", tuple(rates["cpu"]), at_most(40)),
-        Figure("processor per post, bare client", "µs", tuple(rates["limit_cpu"])),
+        ratio(f"{kind}: fires to the bare client", ours, limit, at_least(0.9)),
+        *(
+            Figure(f"{kind}: processor per fire, {who}", "µs", tuple(one / count * 1e6 for one in seconds), target)
+            for who, (seconds, target) in costs.items()
+        ),
     ]

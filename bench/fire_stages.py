@@ -6,82 +6,49 @@ requests, concluded, ended. Said is the processor time of each, in µs a fire. S
 
 import argparse
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-import uvloop
 
 from bench.figures import Figure
 from bench.processes import ask
-from bench.tasks import body_of, now_ms
-from tasktick import logs
+from bench.stages import CREATED_AT_ONCE, HOST, NODE, TARGET_URL, Stages
+from bench.tasks import body_of
 from tasktick.clock import SystemClock
-from tasktick.dispatch.attempt import Permit, end_of, request_for
+from tasktick.dispatch.attempt import Start, end_of, request_for
 from tasktick.dispatch.outcome import Outcome
-from tasktick.model.ids import PARTITIONS, IdMaker
+from tasktick.model.ids import PARTITIONS
 from tasktick.model.state import State
 from tasktick.model.task import NewTask, Payload, Target, TaskDetail, TaskState
 from tasktick.ready.limits import Limits
 from tasktick.ready.queue import ReadyQueue
-from tasktick.service import Services
-from tasktick.store import claims, due, endings, leases, tasks
-from tasktick.store.connect import RawConnection, raw_connection
-from tasktick.store.database import FILE_NAME, open_sqlite
-from tasktick.store.protocol import Operation
-from tasktick.store.sqlite import WRITER_PRAGMAS, read_with, step, write_with
+from tasktick.store import claims, due, endings, tasks
 
-T = TypeVar("T")
-HOST = "127.0.0.1:9"
-NODE, INCARNATION = "bench", "incarnation-1"
 SECRET = b"0123456789abcdef0123456789abcdef"
-CREATED_AT_ONCE = 500
 FIRES, BATCH, ROUNDS = 20_000, 250, 3
 HEADERS = [("Content-Type", "text/plain"), ("Content-Length", "2")]
 
 
-class Stages:
-    """A store with due tasks, and what has been spent on each stage."""
+class FireStages(Stages):
+    """Due tasks."""
 
-    def __init__(self, raw: RawConnection, batch: int) -> None:
-        self._raw = raw
+    def __init__(self, folder: Path, batch: int) -> None:
+        super().__init__(folder)
         self._batch = batch
-        self._random = Random(7)
-        self._ids = IdMaker(Random(8))
-        self._epochs: dict[int, int] = {}
-        self._claims = 0
         self._clock = SystemClock()
-        self.now = now_ms()
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.fires = 0
 
-    @contextmanager
-    def _spent(self, stage: str) -> Iterator[None]:
-        began = time.process_time()
-        yield
-        self.seconds[stage] += time.process_time() - began
-
-    def _write(self, operation: Operation[T]) -> T:
-        return write_with(self._raw, lambda tx: step(operation(tx)))
-
-    def start(self, count: int) -> None:
-        """Own the store, and make the tasks."""
-        self._write(lambda tx: leases.start_node(tx, leases.Start(INCARNATION, NODE), self.now))
-        self._epochs = self._write(lambda tx: leases.acquire(tx, INCARNATION, self.now))
+    def create(self, count: int) -> None:
+        """Make the tasks."""
         for at in range(0, count, CREATED_AT_ONCE):
-            with self._spent("create"):
+            with self.spent("create"):
                 made = [tasks.Create(self._task(number)) for number in range(at, min(at + CREATED_AT_ONCE, count))]
-                self._write(lambda tx, made=made: tasks.create_many(tx, made))  # type: ignore[misc]
+                self.write(lambda tx, made=made: tasks.create_many(tx, made))  # type: ignore[misc]
 
     def _task(self, number: int) -> NewTask:
-        task_id = self._ids.new(self.now, self._random.randrange(PARTITIONS))
-        payload = Payload(Target(f"http://{HOST}/never", body_kind="json", body=body_of(number).decode()))
+        task_id = self.ids.new(self.now, self.random.randrange(PARTITIONS))
+        payload = Payload(Target(TARGET_URL, body_kind="json", body=body_of(number).decode()))
         state = TaskState(
             task_id, "default", State.SCHEDULED, "default", HOST, 5, self.now, self.now, self.now, 5, 30_000, self.now
         )
@@ -89,51 +56,42 @@ class Stages:
 
     def fire(self) -> None:
         """All of them, a batch at a time."""
-        with self._spent("read"):
-            rows = read_with(self._raw, lambda tx: due.between(tx, due.BEGINNING, "", self.now + 1, 1_000_000))
+        with self.spent("read"):
+            rows = self.read(lambda tx: due.between(tx, due.BEGINNING, "", self.now + 1, 1_000_000))
         ready = ReadyQueue(Limits(in_flight_max=100_000, host_min=100_000, host_max=100_000), 1_000_000, 1_000_000)
-        with self._spent("push"):
+        with self.spent("push"):
             for row in rows:
                 ready.push(row)
         while True:
-            with self._spent("pop"):
+            with self.spent("pop"):
                 entries = ready.pop(self._batch, self.now)
             if not entries:
                 return
             self._fire([entry.id for entry in entries])
-            with self._spent("release"):
+            with self.spent("release"):
                 for entry in entries:
                     ready.release(entry)
             self.fires += len(entries)
 
     def _fire(self, ids: list[str]) -> None:
-        self._claims += 1
-        request = claims.ClaimRequest(NODE, INCARNATION, self._epochs, self._claims, self.now, 15, 2_000, 2_000)
-
+        request = self.next_claim()
         ids.sort()
-        with self._spent("claim"):
-            taken = self._write(lambda tx: claims.take(tx, ids, request))
+        with self.spent("claim"):
+            taken = self.write(lambda tx: claims.take(tx, ids, request))
         claimed = [one.claimed for one in taken]
         payloads = {one.claimed.id: one.payload for one in taken if one.payload}
-        permit = Permit(self._clock.monotonic_ms(), 2_000)
-        with self._spent("request"):
+        start = Start(self.now, self._clock.monotonic_ms(), self._clock.monotonic_ms() + 2_000)
+        with self.spent("request"):
             for one in claimed:
-                request_for(one, payloads[one.id], [SECRET], lambda *_: {}, self._clock, permit)
+                request_for(one, payloads[one.id], [SECRET], lambda *_: {}, start)
         outcome = Outcome(200, HEADERS, b"ok", False, None, None, "", True, 0.0, 1.0)
-        with self._spent("conclude"):
+        with self.spent("conclude"):
             ends = [
-                end_of(one, payloads[one.id], outcome, started_at=self.now, node=NODE, random=self._random)
+                end_of(one, payloads[one.id], outcome, started_at=self.now, node=NODE, random=self.random)
                 for one in claimed
             ]
-        with self._spent("end"):
-            self._write(lambda tx: endings.succeed(tx, ends, self._ids))
-
-
-async def _make(file: Path) -> None:
-    services = Services(SystemClock())
-    crash: Callable[[BaseException], None] = partial(services.crash, "store")
-    database = await open_sqlite(file, services.spawn, crash)
-    await database.close()
+        with self.spent("end"):
+            self.write(lambda tx: endings.succeed(tx, ends, self.ids))
 
 
 def measure(folder: Path, quick: bool = False) -> list[Figure]:
@@ -142,7 +100,7 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
     found: defaultdict[str, list[float]] = defaultdict(list)
     for number in range(rounds):
         place = folder / str(number)
-        place.mkdir()
+        place.mkdir(parents=True)
         arguments = ("--folder", str(place), "--count", str(count), "--batch", str(BATCH))
         for name, spent_us in ask("bench.fire_stages", *arguments).items():
             found[name].append(spent_us)
@@ -157,11 +115,8 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
 
 def by_stage(folder: Path, count: int, batch: int) -> dict[str, float]:
     """µs a fire by stage, and a task's creation."""
-    logs.configure("error", "console")
-    file = folder / FILE_NAME
-    uvloop.run(_make(file))
-    stages = Stages(raw_connection(file, WRITER_PRAGMAS), batch)
-    stages.start(count)
+    stages = FireStages(folder, batch)
+    stages.create(count)
     stages.fire()
     assert stages.fires == count
     return {name: spent * 1e6 / count for name, spent in stages.seconds.items()}

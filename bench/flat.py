@@ -1,80 +1,132 @@
-"""Whether a fire costs the same beside much else: tasks that are pending or have finished, and many tenants.
+"""Whether a fire costs the same beside much else: what is pending, has finished, tenants, schedules of one second.
 
-Each is measured beside a store with next to nothing in it, the two alternating: how many go out a second when many are
-due at once, what each costs the daemon's processor, and how late they are at a steady pace.
+Each is measured beside the smallest of its kind, all of them in each round: how many go out a second when many are due
+at once, what each costs the daemon's processor, and how late they are at a steady pace. On SQLite and on PostgreSQL
+(`python -m bench.flat SQLite` asks one of them); schedules, on SQLite: how late as many are that are due in one second
+(`flat_schedules`).
 """
 
+import argparse
 import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from bench.boot import FAR_SPAN_MS, TARGET_URL
-from bench.daemon import Ledger, running
-from bench.figures import Figure, at_least, at_most, per_second, percentile, ratio
+import msgspec
+
+from bench import flat_schedules
+from bench.boot import FAR_SPAN_MS
+from bench.daemon import running
+from bench.figures import Figure, Target, at_least, at_most, per_second, percentile, ratio, table
 from bench.fire import LOOK_SECONDS, SECONDS_MAX, fire
-from bench.lateness import steady
+from bench.lateness import late_ms, steady
+from bench.places import KINDS, TARGET_URL, Place, Places, kinds, places
 from bench.processes import child
 from bench.receiver import ask_receiver
-from bench.stock import fill, finish
 from bench.tasks import NEXT_YEAR_MS, now_ms
 
-ROUNDS = 3
-FIRES = 10_000
-FEW, MANY = 10_000, 1_000_000
-TENANTS = 10_000
-PER_SECOND, SECONDS = 200, 5
 WITHIN = 0.8
-# Time for a start of the daemon before what is due at once.
-AHEAD_MS = 8_000
+LATE_MORE_MS = 1.0
+# Time for a start of the daemon, and what is due at once to have gone out before what is due evenly.
+AHEAD_MS, APART_MS = 8_000, 8_000
 
 
-def stocked(folder: Path, count: int, *, finished: bool = False) -> Path:
-    """A store with so many tasks due next year, or finished."""
-    with running(folder) as daemon:
-        daemon.create(TARGET_URL, [now_ms() + NEXT_YEAR_MS])
-    fill(folder, count, now_ms() + NEXT_YEAR_MS, FAR_SPAN_MS)
-    if finished:
-        finish(folder)
-    return folder
+class Size(msgspec.Struct, frozen=True):
+    """How much is measured."""
+
+    rounds: int = 3
+    fires: int = 10_000
+    pending: tuple[int, ...] = (10_000, 1_000_000, 10_000_000)
+    finished: int = 10_000_000
+    tenants: int = 10_000
+    per_second: int = 500
+    seconds: int = 5
 
 
-def fire_of_tenants(folder: Path, port: int, count: int, tenants: int) -> tuple[float, float]:
-    """Seconds and processor seconds until tasks of so many tenants, all due at once, have gone out.
+QUICK = Size(1, 2_000, (1_000, 100_000), 100_000, 1_000, 200, 2)
 
-    Every tenant has had a task before: with its first one it is given a secret to sign with.
-    """
-    _due(folder, port, tenants, tenants, ahead_ms=0)
-    with running(folder):
-        _until(folder, tenants)
-    ask_receiver(port, "/reset")
-    due_ms = _due(folder, port, count, tenants, AHEAD_MS)
-    with running(folder) as daemon:
-        left_ms = due_ms - now_ms()
-        if left_ms < 500:
+
+class Once(msgspec.Struct, frozen=True):
+    """What one measurement gave."""
+
+    rate: float
+    cpu_us: float
+    late_ms: list[float]
+
+
+class Beside:
+    """What was measured beside one thing."""
+
+    def __init__(self, name: str, once: Callable[[int], Once]) -> None:
+        self.name = name
+        self._once = once
+        self.found: list[Once] = []
+
+    def round(self, number: int) -> None:
+        """Measure once."""
+        self.found.append(self._once(number))
+
+    def late(self, part: float) -> tuple[float, ...]:
+        """How late, by round."""
+        return tuple(percentile(one.late_ms, part) for one in self.found)
+
+
+def in_place(place: Place, port: int, size: Size) -> Callable[[int], Once]:
+    """Measured in a store that is there; what has fired stays, and is little beside it."""
+
+    def once(number: int) -> Once:
+        del number
+        fired = fire(place, port, size.fires)
+        with running(place.data, place.store) as daemon:
+            late = steady(daemon, port, size.per_second, size.seconds)
+        return Once(per_second(size.fires, fired.seconds), fired.cpu_seconds / size.fires * 1e6, late)
+
+    return once
+
+
+def of_tenants(made: Places, port: int, tenants: int, size: Size) -> Callable[[int], Once]:
+    """Measured in a new store, with tasks of so many tenants."""
+
+    def once(number: int) -> Once:
+        place = made.new(f"tenants-{tenants}-{number}")
+        found = _once_of_tenants(place, f"http://127.0.0.1:{port}/fire", port, tenants, size)
+        shutil.rmtree(place.data)
+        return found
+
+    return once
+
+
+def _once_of_tenants(place: Place, url: str, port: int, tenants: int, size: Size) -> Once:
+    """Every tenant has had a task before: with its first one it is given a secret to sign with."""
+    place.fill(url, tenants, now_ms(), 0, tenants)
+    with running(place.data, place.store):
+        _until(place, tenants)
+    due_ms = now_ms() + AHEAD_MS + size.fires // 10
+    place.fill(url, size.fires, due_ms, 0, tenants)
+    count = size.per_second * size.seconds
+    evenly_ms = due_ms + APART_MS
+    place.fill(url, count, evenly_ms, size.seconds * 1_000, tenants)
+    with running(place.data, place.store) as daemon:
+        if now_ms() > due_ms - 500:
             raise RuntimeError("the start took so long that the tasks are due: give them more time")
-        time.sleep(left_ms / 1_000 - 0.05)
+        ask_receiver(port, "/reset")
+        time.sleep((due_ms - now_ms()) / 1_000 - 0.05)
         spent = daemon.cpu_seconds
-        _until(folder, tenants + count)
-        seconds, cpu_seconds = (now_ms() - due_ms) / 1_000, daemon.cpu_seconds - spent
-    if ask_receiver(port, "/hits")["distinct"] != count:
-        raise RuntimeError("not every task has arrived")
-    return seconds, cpu_seconds
+        _until(place, tenants + size.fires)
+        took, cpu_seconds = (now_ms() - due_ms) / 1_000, daemon.cpu_seconds - spent
+        if ask_receiver(port, "/hits")["distinct"] != size.fires or now_ms() > evenly_ms - 500:
+            raise RuntimeError("not every task has arrived, or not in time")
+        ask_receiver(port, "/reset")
+        time.sleep((evenly_ms - now_ms()) / 1_000 + size.seconds)
+        return Once(per_second(size.fires, took), cpu_seconds / size.fires * 1e6, late_ms(port, count))
 
 
-def _due(folder: Path, port: int, count: int, tenants: int, ahead_ms: int) -> int:
-    """So many tasks that are due then."""
-    with running(folder) as daemon:
-        daemon.create(f"http://127.0.0.1:{port}/fire", [now_ms() + NEXT_YEAR_MS])
-    due_ms = now_ms() + ahead_ms
-    fill(folder, count, due_ms, 0, tenants)
-    return due_ms
-
-
-def _until(folder: Path, count: int) -> None:
+def _until(place: Place, count: int) -> None:
     """Wait until so many have succeeded."""
-    ledger, give_up_ms = Ledger(folder), now_ms() + SECONDS_MAX * 1_000
+    ledger, give_up_ms = place.ledger(), now_ms() + SECONDS_MAX * 1_000
     try:
         while ledger.succeeded() < count:
             if now_ms() > give_up_ms:
@@ -84,80 +136,74 @@ def _until(folder: Path, count: int) -> None:
         ledger.close()
 
 
-class _Beside:
-    """What was measured of one kind of store."""
+def on(kind: str, folder: Path, port: int, size: Size) -> list[Figure]:
+    """Asked of one kind of store."""
+    with places(kind, folder) as made:
+        pending = []
+        for count in size.pending:
+            place = made.new(f"pending-{count}")
+            place.fill(TARGET_URL, count, now_ms() + NEXT_YEAR_MS, FAR_SPAN_MS)
+            pending.append(Beside(f"{count:,} pending", in_place(place, port, size)))
+        place = made.new("finished")
+        place.fill_finished(size.finished)
+        finished = Beside(f"{size.finished:,} finished", in_place(place, port, size))
+        one = Beside("one tenant", of_tenants(made, port, 1, size))
+        many = Beside(f"{size.tenants:,} tenants", of_tenants(made, port, size.tenants, size))
+        for number in range(size.rounds):
+            for beside in (*pending, finished, one, many):
+                beside.round(number)
+    return [*_figures(kind, pending[0], [*pending[1:], finished], size), *_figures(kind, one, [many], size)]
 
-    def __init__(self, name: str, once: Callable[[int], tuple[float, float, float]]) -> None:
-        self.name = name
-        self._once = once
-        self.rates: list[float] = []
-        self.cpu_us: list[float] = []
-        self.late_ms: list[float] = []
 
-    def round(self, number: int) -> None:
-        """Measure once."""
-        rate, cpu_us, late_ms = self._once(number)
-        self.rates.append(rate)
-        self.cpu_us.append(cpu_us)
-        self.late_ms.append(late_ms)
+def _figures(kind: str, base: Beside, others: list[Beside], size: Size) -> list[Figure]:
+    figures: list[Figure] = []
+    limit = Figure(f"{kind}: fires beside {base.name}", "/s", tuple(one.rate for one in base.found))
+    for beside in (base, *others):
+        ours = Figure(f"{kind}: fires beside {beside.name}", "/s", tuple(one.rate for one in beside.found))
+        figures.append(ours)
+        if beside is not base:
+            figures.append(ratio(f"{ours.name} to {base.name}", ours, limit, at_least(WITHIN)))
+        cost = tuple(one.cpu_us for one in beside.found)
+        figures.append(Figure(f"{kind}: processor per fire beside {beside.name}", "µs", cost))
+        for part, name in ((0.5, "p50"), (0.99, "p99")):
+            target = None if beside is base else no_later_than(base.late(part))
+            title = f"{kind}: late at {size.per_second}/s beside {beside.name}, {name}"
+            figures.append(Figure(title, "ms", beside.late(part), target))
+    return figures
+
+
+def no_later_than(base_ms: tuple[float, ...]) -> Target:
+    """Within so much of the base's; of what is under a few milliseconds a part would be noise."""
+    return at_most(max(median(base_ms) / WITHIN, median(base_ms) + LATE_MORE_MS))
+
+
+def asked(folder: Path, size: Size, stores: list[str]) -> list[Figure]:
+    """The question, of these kinds of stores."""
+    with child("bench.receiver") as receiver:
+        port = receiver["port"]
+        return [figure for kind in stores for figure in on(kind, folder, port, size)]
 
 
 def measure(folder: Path, quick: bool = False) -> list[Figure]:
-    """The question, each kind beside the smallest."""
-    rounds, scale = (1, 10) if quick else (ROUNDS, 1)
-    fires, many, tenants = FIRES // scale, MANY // scale, TENANTS // scale
-    with child("bench.receiver") as receiver:
-        port = receiver["port"]
-
-        def beside(stock: Path) -> Callable[[int], tuple[float, float, float]]:
-            def once(number: int) -> tuple[float, float, float]:
-                place = folder / f"{stock.name}-{number}"
-                shutil.copytree(stock, place)
-                seconds, cpu_seconds = fire(place, port, fires)
-                with running(place) as daemon:
-                    late = percentile(steady(daemon, port, PER_SECOND, SECONDS // (2 if quick else 1)), 0.99)
-                shutil.rmtree(place)
-                return per_second(fires, seconds), cpu_seconds / fires * 1e6, late
-
-            return once
-
-        def of_tenants(count: int) -> Callable[[int], tuple[float, float, float]]:
-            def once(number: int) -> tuple[float, float, float]:
-                place = folder / f"tenants-{count}-{number}"
-                seconds, cpu_seconds = fire_of_tenants(place, port, fires, count)
-                shutil.rmtree(place)
-                return per_second(fires, seconds), cpu_seconds / fires * 1e6, 0.0
-
-            return once
-
-        few = _Beside(f"{FEW // scale:,} pending", beside(stocked(folder / "few", FEW // scale)))
-        kinds = [
-            _Beside(f"{many:,} pending", beside(stocked(folder / "many", many))),
-            _Beside(f"{many:,} finished", beside(stocked(folder / "finished", many, finished=True))),
-        ]
-        one = _Beside("one tenant", of_tenants(1))
-        all_of_them = _Beside(f"{tenants:,} tenants", of_tenants(tenants))
-        for number in range(rounds):
-            for kind in (few, *kinds, one, all_of_them):
-                kind.round(number)
-    return [
-        *_figures(few, kinds, with_lateness=True),
-        *_figures(one, [all_of_them], with_lateness=False),
-    ]
+    """The question, and that about schedules."""
+    figures = asked(folder, QUICK if quick else Size(), kinds())
+    return [*figures, *flat_schedules.measure(folder / "schedules", quick)]
 
 
-def _figures(base: _Beside, others: list[_Beside], *, with_lateness: bool) -> list[Figure]:
-    found: list[Figure] = []
-    limit = Figure(f"fires beside {base.name}", "/s", tuple(base.rates))
-    found += [limit, Figure(f"processor per fire beside {base.name}", "µs", tuple(base.cpu_us))]
-    late = Figure(f"late at {PER_SECOND}/s beside {base.name}, p99", "ms", tuple(base.late_ms))
-    if with_lateness:
-        found.append(late)
-    for other in others:
-        ours = Figure(f"fires beside {other.name}", "/s", tuple(other.rates))
-        found += [ours, ratio(f"{ours.name} to those beside {base.name}", ours, limit, at_least(WITHIN))]
-        found.append(Figure(f"processor per fire beside {other.name}", "µs", tuple(other.cpu_us)))
-        if with_lateness:
-            most = at_most(max(median(base.late_ms) / WITHIN, median(base.late_ms) + 1))
-            found.append(Figure(f"late at {PER_SECOND}/s beside {other.name}, p99", "ms", tuple(other.late_ms), most))
-    return found
+def main() -> int:
+    """Measure one kind of store, or at another size."""
+    whole = Size()
+    arguments = argparse.ArgumentParser(prog="bench.flat", description=__doc__)
+    arguments.add_argument("stores", nargs="+", choices=KINDS)
+    arguments.add_argument("--rounds", type=int, default=whole.rounds)
+    arguments.add_argument("--pending", type=int, nargs="+", default=list(whole.pending))
+    arguments.add_argument("--finished", type=int, default=whole.finished)
+    given = arguments.parse_args()
+    size = Size(rounds=given.rounds, pending=tuple(given.pending), finished=given.finished)
+    with tempfile.TemporaryDirectory(prefix="tasktick-bench-flat-") as folder:
+        sys.stdout.write(table("flat", asked(Path(folder), size, given.stores)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -112,7 +112,7 @@ async def _own_bytes(url: str, bodies: Iterator[bytes], in_flight: int) -> None:
             handler = cast(BoundedHandler, connection.protocol)
             handler.set_response_params(auto_decompress=False, read_until_eof=True)
             assert handler.transport is not None
-            handler.transport.write(request_bytes(target, HEADERS, body))
+            handler.transport.write(request_bytes(target, _request(url, body)))
             message, payload = await handler.read()
             await payload.read()
             assert message.code == 200
@@ -126,7 +126,7 @@ async def _own_bytes(url: str, bodies: Iterator[bytes], in_flight: int) -> None:
 
 class _Bare(asyncio.Protocol):
     def __init__(self, url: str, bodies: Iterator[bytes]) -> None:
-        self._target = target_of("POST", url)
+        self._url, self._target = url, target_of("POST", url)
         self._bodies = bodies
         self._parser = HttpResponseParser(self)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -141,7 +141,7 @@ class _Bare(asyncio.Protocol):
             self.ended.set_result(None)
             self._transport.close()
         else:
-            self._transport.write(request_bytes(self._target, HEADERS, body))
+            self._transport.write(request_bytes(self._target, _request(self._url, body)))
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)

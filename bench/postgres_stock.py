@@ -22,6 +22,17 @@ from tasktick.store.protocol import Operation
 from tasktick.store.tasks import Create
 
 T = TypeVar("T")
+TABLES = {"tasks": "id", "task_details": "id", "payloads": "task_id"}
+COPIES = """
+CREATE TEMP TABLE copies AS
+SELECT n, id, partition_of(id) AS partition_id FROM (
+    SELECT n, (
+        lpad(to_hex($1::bigint + n / 4096), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0') || '8'
+        || lpad(to_hex((random() * 4503599627370495)::bigint), 13, '0') || lpad(to_hex(n % 256), 2, '0')
+    )::uuid AS id
+    FROM generate_series(0, $2::bigint - 1) AS n
+) AS made
+"""
 NODE, INCARNATION = "bench", "incarnation-1"
 BATCH = 500
 SETTINGS = ("shared_buffers=512MB", "max_wal_size=16GB", "checkpoint_timeout=30min", "wal_compression=on")
@@ -100,15 +111,54 @@ class Stock:
 
     async def fill_history(self, rows: int, days: int) -> None:
         """So many finished tasks, over the days before today."""
-        today = day_of(now_ms())
-        payload = '{"target": {"url": "https://app.example/hook", "body": "' + "x" * 120 + '"}, "retry": {}}'
-        await self.raw.execute("SET synchronous_commit = off")
-        for day in range(days):
-            first = today - (day + 1) * DAY_MS
-            await self.raw.execute("SELECT make_history_day($1)", first)
-            await self.raw.execute(FINISHED, first, rows // days, payload)
-        await self.raw.execute("SET synchronous_commit = on")
-        await self.raw.execute("VACUUM ANALYZE")
+        await fill_history(self.raw, rows, days)
+
+
+async def fill_history(raw: asyncpg.Connection, rows: int, days: int) -> None:
+    """So many finished tasks, over the days before today."""
+    today = day_of(now_ms())
+    payload = '{"target": {"url": "https://app.example/hook", "body": "' + "x" * 120 + '"}, "retry": {}}'
+    await raw.execute("SET synchronous_commit = off")
+    for day in range(days):
+        first = today - (day + 1) * DAY_MS
+        await raw.execute("SELECT make_history_day($1)", first)
+        await raw.execute(FINISHED, first, rows // days, payload)
+    await raw.execute("SET synchronous_commit = on")
+    await raw.execute("VACUUM ANALYZE")
+
+
+async def fill(raw: asyncpg.Connection, count: int, first_at_ms: int, span_ms: int, tenants: int = 1) -> None:
+    """Make `count` copies of the task that waits there (the last due), due evenly over a span; the one itself goes.
+
+    They are of so many tenants, in turn.
+    """
+    original = await raw.fetchval("SELECT id FROM tasks WHERE state = 2 ORDER BY run_at DESC, id DESC LIMIT 1")
+    await raw.execute("SET synchronous_commit = off")
+    await raw.execute(COPIES, now_ms(), count)
+    for table, key in TABLES.items():
+        rows = await raw.fetch(
+            "SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND table_schema = 'public'",
+            table,
+        )
+        values = {key: "copies.id", "partition_id": "copies.partition_id"}
+        values |= dict.fromkeys(("run_at", "due_at", "wake_at"), f"{first_at_ms} + copies.n * {span_ms} / {count}")
+        if tenants > 1:
+            values["tenant"] = f"'tenant-' || copies.n % {tenants}"
+        names = [row[0] for row in rows]
+        chosen = ", ".join(values.get(name, f"one.{name}") for name in names)
+        await raw.execute(
+            f"INSERT INTO {table} ({', '.join(names)}) SELECT {chosen} "
+            f"FROM copies JOIN {table} AS one ON one.{key} = $1 ORDER BY copies.partition_id, copies.id",
+            original,
+        )
+        await raw.execute(f"DELETE FROM {table} WHERE {key} = $1", original)
+    await raw.execute("DROP TABLE copies; DELETE FROM counts WHERE state = 2")
+    await raw.execute(
+        "INSERT INTO counts (tenant, state, slot, tasks) SELECT tenant, 2, 0, count(*) FROM tasks WHERE state = 2 "
+        "GROUP BY tenant"
+    )
+    await raw.execute("SET synchronous_commit = on")
+    await raw.execute("VACUUM ANALYZE")
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Starts the processes of a measurement, says what they cost, and ends them: each by its own id."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -21,10 +22,41 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
 
-def resident_mb(pid: int) -> float:
-    """Memory of a process that is in RAM, in MB (10^6 bytes)."""
+def thread_seconds(pid: int) -> tuple[float, float]:
+    """Processor time so far of a process's first thread, where its event loop runs, and of all its others."""
+    first = others = 0
+    for stat in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # it has just ended
+            nanoseconds = int(stat.read_text().split()[0])
+            if stat.parent.name == str(pid):
+                first += nanoseconds
+            else:
+                others += nanoseconds
+    return first / 1e9, others / 1e9
+
+
+def cpu_seconds_of_all(pid: int) -> float:
+    """Processor time of a process, of its children, and of those that have ended."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # one that has just ended is counted by its parent
+            ticks += ticks_for(pid, stat.read_text())
+    return ticks / TICKS_PER_SECOND
+
+
+def ticks_for(pid: int, stat: str) -> int:
+    """What a line of the kernel about some process says of this one's: all of its own, the present of a child."""
+    number, _, rest = stat.partition(" ")
+    fields = rest.rpartition(") ")[2].split()
+    if int(number) == pid:
+        return sum(int(field) for field in fields[11:15])
+    return int(fields[11]) + int(fields[12]) if int(fields[1]) == pid else 0
+
+
+def resident_mb(pid: int, which: str = "VmRSS:") -> float:
+    """Memory of a process that is in RAM, in MB (10^6 bytes): now, or the most there ever was (`VmHWM:`)."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(which):
             return int(line.split()[1]) * 1_024 / 1_000_000
     raise ValueError(f"process {pid} has no memory to speak of")
 

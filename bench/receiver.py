@@ -44,11 +44,11 @@ class Tally:
         self.hits += 1
         self.first_ns = self.first_ns or now
         self.last_ns = now
-        task_id = _value(head, b"webhook-id:")
+        task_id = value_of(head, b"webhook-id:")
         if task_id:
             self.ids.add(task_id)
-        due = _value(head, b"tasktick-scheduled-at:")
-        schedule = _value(head, b"tasktick-schedule:")
+        due = value_of(head, b"tasktick-scheduled-at:")
+        schedule = value_of(head, b"tasktick-schedule:")
         if schedule:
             if len(self.fires) < STAMPS_MAX:
                 self.fires.append((schedule, due, now))
@@ -81,7 +81,7 @@ def ask_receiver(port: int, path: str) -> Any:
         connection.close()
 
 
-def _value(head: bytes, name: bytes) -> bytes:
+def value_of(head: bytes, name: bytes) -> bytes:
     """A header's value; `head` is in lower case."""
     start = head.find(b"\r\n" + name)
     if start < 0:
@@ -112,7 +112,7 @@ class Receiver(asyncio.Protocol):
         self._waiting += data
         while (end := self._waiting.find(HEAD_END)) >= 0:
             head = self._waiting[: end + 2].lower()
-            length = int(_value(head, b"content-length:") or 0)
+            length = int(value_of(head, b"content-length:") or 0)
             if len(self._waiting) < end + len(HEAD_END) + length:
                 return
             self._waiting = self._waiting[end + len(HEAD_END) + length :]

@@ -21,13 +21,14 @@ NUMBERS = "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n
 
 
 def fill(data: Path, count: int, first_at_ms: int, span_ms: int, tenants: int = 1) -> None:
-    """Make `count` copies of the one task that waits there, due evenly over a span; the one itself goes.
+    """Make `count` copies of the task that waits there (the last due), due evenly over a span; the one itself goes.
 
     They are of so many tenants, in turn.
     """
     raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
     try:
-        (original,) = raw.execute("SELECT id FROM tasks WHERE state = ?", (int(State.SCHEDULED),)).fetchone()
+        latest = "SELECT id FROM tasks WHERE state = ? ORDER BY run_at DESC, id DESC LIMIT 1"
+        (original,) = raw.execute(latest, (int(State.SCHEDULED),)).fetchone()
         known = {"now": now_ms(), "count": count, "original": original, "first": first_at_ms, "span": span_ms}
         known |= {"tenants": tenants}
         raw.execute("BEGIN")
@@ -72,13 +73,16 @@ _COUNTED = """INSERT INTO counts (tenant, state, tasks) SELECT tenant, state, co
 GROUP BY tenant, state ON CONFLICT (tenant, state) DO UPDATE SET tasks = excluded.tasks"""
 
 
-def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int) -> None:
-    """Make `count` copies of the one schedule that is there, whose fires ahead are due evenly over a span."""
+def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int, groups: int = 1, group_ms: int = 0) -> None:
+    """Make `count` copies of the one schedule that is there, whose fires ahead are due evenly over a span.
+
+    In so many groups: each is due over such a span, so long after the one before.
+    """
     raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
     try:
         schedule, fire = raw.execute("SELECT id, next_id FROM schedules").fetchone()
         known = {"now": now_ms(), "count": count, "schedule": schedule, "original": fire}
-        known |= {"first": first_at_ms, "span": span_ms}
+        known |= {"first": first_at_ms, "span": span_ms, "groups": groups, "apart": group_ms}
         raw.execute("BEGIN")
         raw.execute("CREATE TEMP TABLE copies (n INTEGER PRIMARY KEY, id TEXT NOT NULL, schedule TEXT NOT NULL)")
         # A fire is of its schedule's partition, and younger.
@@ -86,7 +90,7 @@ def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int) -> No
             f"INSERT INTO copies {NUMBERS} SELECT n, {NEW_ID}, {NEW_ID.replace(':now', ':now - 3600000')} FROM numbers",
             known,
         )
-        at = ":first + copies.n * :span / :count"
+        at = ":first + copies.n % :groups * :apart + copies.n / :groups * :groups * :span / :count"
         of_fire = {"id": "copies.id", **dict.fromkeys(TIMES, at)}
         looks = dict.fromkeys(("next_at", "next_local_ms", "next_due_at", "look_at"), at)
         for table, key, original, values in (

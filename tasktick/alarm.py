@@ -55,7 +55,7 @@ class Alarm:
         first = self._sleepers[0][0] if self._sleepers else None
         heappush(self._sleepers, (wakes_at, next(self._tickets), sleeper))
         if first is None or wakes_at < first:
-            self._set(wakes_at - now)
+            self._set(max(wakes_at - now, 1))  # none at all would be no alarm
         await sleeper
 
     def close(self) -> None:

@@ -44,6 +44,10 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def until_ms(self, at_ms: int) -> float:
+        """How long until `now_ms` says this, to the part of a millisecond."""
+        return (at_ms * 1_000_000 - time.time_ns()) / 1_000_000
+
     def monotonic_ms(self) -> float:
         return time.clock_gettime_ns(_BOOTTIME) / 1_000_000
 
@@ -80,6 +84,12 @@ class StoreClock:
 
     def now_ms(self) -> int:
         return self._own.now_ms() if self._told_ms is None else int(self._counted_ms(self._own.monotonic_ms()))
+
+    def until_ms(self, at_ms: int) -> float:
+        """How long until `now_ms` says this."""
+        if self._told_ms is not None:
+            return at_ms - self._counted_ms(self._own.monotonic_ms())
+        return until_ms(self._own, at_ms)
 
     def latest_ms(self) -> int:
         """What the store's time is at most."""
@@ -125,6 +135,14 @@ class StoreClock:
 def latest_ms(clock: Clock) -> int:
     """What the time is at most: what a clock does not know for certain counts against it."""
     return clock.latest_ms() if isinstance(clock, StoreClock) else clock.now_ms()
+
+
+def until_ms(clock: Clock, at_ms: int) -> float:
+    """How long until the clock says this: a wait for whole milliseconds would be late by half of one on average.
+
+    Where only these are known, they are all there is.
+    """
+    return clock.until_ms(at_ms) if isinstance(clock, StoreClock | SystemClock) else at_ms - clock.now_ms()
 
 
 async def turns(count: int) -> None:

@@ -6,7 +6,8 @@ from bench.create import BULK_TASKS, call
 from bench.daemon import Daemon, Ledger, ServerLedger
 from bench.figures import per_second
 from bench.peers.load import Load
-from bench.peers.servers import Server, Watch, cpu_seconds_of_all
+from bench.peers.servers import Server, Watch
+from bench.processes import cpu_seconds_of_all
 
 
 class OurSite:

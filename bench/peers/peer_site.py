@@ -13,7 +13,8 @@ from bench.figures import per_second
 from bench.peers.catalogue import Peer
 from bench.peers.install import PLACE, interpreter, reason_in
 from bench.peers.load import Load
-from bench.peers.servers import Server, cpu_seconds_of_all
+from bench.peers.servers import Server
+from bench.processes import cpu_seconds_of_all
 
 PROGRAMS = Path(__file__).parent / "programs"
 READY_SECONDS_MAX = 60

@@ -1,7 +1,6 @@
 """The databases of a round: each new and empty, with its defaults, and asked from outside what is in it."""
 
 import asyncio
-import contextlib
 import shutil
 import socket
 import subprocess
@@ -38,24 +37,6 @@ class Server(Protocol):
 
     def number(self, question: str) -> int:
         """The answer to a question of its own language that is one number."""
-
-
-def cpu_seconds_of_all(pid: int) -> float:
-    """Processor time of a process, of its children, and of those that have ended."""
-    ticks = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # one that has just ended is counted by its parent
-            ticks += ticks_for(pid, stat.read_text())
-    return ticks / processes.TICKS_PER_SECOND
-
-
-def ticks_for(pid: int, stat: str) -> int:
-    """What a line of the kernel about some process says of this one's: all of its own, the present of a child."""
-    number, _, rest = stat.partition(" ")
-    fields = rest.rpartition(") ")[2].split()
-    if int(number) == pid:
-        return sum(int(field) for field in fields[11:15])
-    return int(fields[11]) + int(fields[12]) if int(fields[1]) == pid else 0
 
 
 class Postgres:

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import msgspec
 
-from tasktick.clock import Clock
 from tasktick.dispatch.outcome import Outcome, Request
 from tasktick.dispatch.request_headers import Delivery, build
 from tasktick.errors import TaskTickError
@@ -48,11 +47,12 @@ class Sender(AwaitedSender, Protocol):
         """Start one request. `done` is called once, by the loop and never before this returns, when it has ended."""
 
 
-class Permit(msgspec.Struct, frozen=True):
-    """How long a claim permits to start, counted from before it was issued (RULES: two seconds)."""
+class Start(msgspec.Struct, frozen=True, gc=False):
+    """When an attempt starts, by both clocks, and until when its first byte may leave."""
 
-    claimed_monotonic_ms: float
-    start_delay_ms: int
+    now: int
+    monotonic_ms: float
+    start_by_ms: float
 
 
 def body_of(payload: Payload) -> bytes:
@@ -63,9 +63,7 @@ def body_of(payload: Payload) -> bytes:
     return target.body.encode()
 
 
-def request_for(
-    claimed: Claimed, payload: Payload, secrets: Sequence[bytes], unseal: Unseal, clock: Clock, permit: Permit
-) -> Request:
+def request_for(claimed: Claimed, payload: Payload, secrets: Sequence[bytes], unseal: Unseal, start: Start) -> Request:
     """The request of this attempt; its deadlines are on the monotonic clock."""
     target = payload.target
     body = body_of(payload)
@@ -78,19 +76,22 @@ def request_for(
         max_attempts=claimed.max_attempts,
         scheduled_at=claimed.run_at,
         fence=claimed.fence,
+        method=target.method,
         body=body,
         body_kind=target.body_kind,
         headers=tuple(own.items()) if own else (),
         schedule_id=wire("sch", claimed.schedule_id) if claimed.schedule_id is not None else None,
         traceparent=payload.traceparent,
     )
+    head, headers = build(delivery, secrets, start.now // 1_000)
     return Request(
-        method=target.method,
-        url=target.url,
-        headers=build(delivery, secrets, clock.now_ms() // 1_000),
-        body=body,
-        deadline_ms=clock.monotonic_ms() + target.timeout_ms,
-        start_by_ms=permit.claimed_monotonic_ms + permit.start_delay_ms,
+        target.method,
+        target.url,
+        headers,
+        body,
+        start.monotonic_ms + target.timeout_ms,
+        start.start_by_ms,
+        head,
     )
 
 

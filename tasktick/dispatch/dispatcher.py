@@ -15,9 +15,9 @@ from typing import Protocol
 import msgspec
 
 from tasktick import logs
-from tasktick.clock import Clock, wait_for_event
+from tasktick.clock import Clock, until_ms, wait_for_event
 from tasktick.cluster.ownership import Ownership
-from tasktick.dispatch.attempt import Permit, Sender, Unseal, end_of, not_made, request_for
+from tasktick.dispatch.attempt import Sender, Start, Unseal, end_of, not_made, request_for
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.deadlines import Deadlines
 from tasktick.dispatch.flight import Flight, Hands
@@ -28,7 +28,7 @@ from tasktick.metrics import Metrics
 from tasktick.model.attempt import release
 from tasktick.model.ids import wire
 from tasktick.model.state import Event
-from tasktick.model.task import Claimed, Due
+from tasktick.model.task import Due
 from tasktick.ready.queue import ReadyQueue
 from tasktick.service import Spawner
 from tasktick.settings import DispatchConfig
@@ -115,7 +115,7 @@ class Dispatcher:
     async def step(self) -> float:
         """Claim what may go now; how long until somebody should look again."""
         # A host that was quick and answers no more: what waits for it is put back, and not kept until its calls end.
-        self._put_back(self._runway.late(self._claimed_before_ms()))
+        self._put_back(self._runway.late(self._claimed_before_ms(self._clock.monotonic_ms())))
         if self._stopping or self._claims >= CLAIMS_AT_ONCE:
             return IDLE_MS
         if self._completion.backlogged:
@@ -205,16 +205,19 @@ class Dispatcher:
     async def _send(self, flights: list[Flight]) -> None:
         """Let each attempt of a claimed batch leave on time."""
         started = 0
+        now = self._clock.now_ms()
         for at, flight in enumerate(flights):
             if flight.payload is None:
                 await self._read_payloads(flights[at:])
-            early_ms = self._early_by_ms(flight)
+            # Who was due when last the clock was looked at is due now.
+            early_ms = self._early_by_ms(flight) if flight.claimed.wake_at > now else 0
             while early_ms > 0:
                 # A clock that stepped back must not hold a claim past its permit: it is given back instead.
                 if early_ms > self._early_ms + self._config.start_delay_ms:
                     break
                 started = 0
                 await self._clock.sleep_ms(early_ms)
+                now = self._clock.now_ms()
                 early_ms = self._early_by_ms(flight)
             if started >= self._config.sends_per_turn_max:
                 started = 0
@@ -224,9 +227,9 @@ class Dispatcher:
             elif self._runway.leave(flight):
                 started += 1
 
-    def _early_by_ms(self, flight: Flight) -> int:
+    def _early_by_ms(self, flight: Flight) -> float:
         """How long until it may start."""
-        return 0 if flight.was_due else flight.claimed.wake_at - self._clock.now_ms()
+        return 0 if flight.was_due else until_ms(self._clock, flight.claimed.wake_at)
 
     async def _read_payloads(self, flights: list[Flight]) -> None:
         """Read what was too much to be read with the claim, as far as is read at once."""
@@ -241,11 +244,13 @@ class Dispatcher:
         """Make the request of an attempt whose turn it is."""
         claimed, payload, clock = flight.claimed, flight.payload, self._clock
         assert payload is not None
-        permit = Permit(flight.claimed_monotonic_ms, self._config.start_delay_ms)
-        flight.started_at = clock.now_ms()
+        # What permits to start counts from before the claim was issued (RULES: two seconds).
+        start_by_ms = flight.claimed_monotonic_ms + self._config.start_delay_ms
+        start = Start(clock.now_ms(), clock.monotonic_ms(), start_by_ms)
+        flight.started_at = start.now
         try:
             secrets = self._tools.signing.of(claimed.tenant)
-            request = request_for(claimed, payload, secrets, self._tools.unseal, clock, permit)
+            request = request_for(claimed, payload, secrets, self._tools.unseal, start)
             flight.call = self._tools.sender.begin(request, partial(self._answered, flight))
         except Exception as error:  # noqa: BLE001 - one task that cannot be sent must not stop all the others
             log.error("request_not_made", task=wire("tsk", claimed.id), error=str(error), kind=type(error).__name__)
@@ -273,32 +278,23 @@ class Dispatcher:
         else:
             if outcome.byte_left or outcome.error_class == "network":  # else nobody was asked
                 self._ready.limits.observe(claimed.host, outcome.duration_ms, outcome.error_class != "network")
-            self._measure(claimed, started_at, outcome.duration_ms)
+            self._metrics.attempted(started_at, claimed.due_at, claimed.picked_at, outcome.duration_ms)
         self._completion.add(end)
-        late = self._runway.ended(claimed.host, self._claimed_before_ms())
+        ended_ms = outcome.started_at_monotonic_ms + outcome.duration_ms
+        late = self._runway.ended(claimed.host, self._claimed_before_ms(ended_ms))
         if late:
             self._put_back(late)
         self.wake.set()
 
-    def _claimed_before_ms(self) -> float:
+    def _claimed_before_ms(self, now_ms: float) -> float:
         """What was claimed before that leaves no more: half its time to start is for making a connection."""
-        return self._clock.monotonic_ms() - self._config.start_delay_ms / 2
+        return now_ms - self._config.start_delay_ms / 2
 
     def _put_back(self, late: Iterable[Flight]) -> None:
         """These have waited for a call for too long."""
         for flight in late:
             self._ready.limits.stalled(flight.claimed.host)
             self._give_back(flight, sent=False)
-
-    def _measure(self, claimed: Claimed, started_at: int, request_ms: float) -> None:
-        due_at, picked_at = claimed.due_at, claimed.picked_at
-        self._metrics.attempted(
-            started_at,
-            max(0, started_at - due_at),
-            max(0, picked_at - due_at),
-            max(0, started_at - max(picked_at, due_at)),
-            request_ms,
-        )
 
     def _give_back(self, flight: Flight, *, sent: bool) -> None:
         """End a claim without an outcome: nothing of it counts."""
@@ -310,6 +306,7 @@ class Dispatcher:
     def _give_slot_back(self, flight: Flight) -> None:
         if flight.slot_held:
             flight.slot_held = False
+            flight.call = None  # it knows us: together they would be left to the collector
             self._ready.release(flight.entry)
         if self._stopping:
             self._idle.set()

@@ -1,5 +1,6 @@
 """A request as it goes out, and what came of it: values between the dispatcher and the sender."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -12,16 +13,26 @@ NEVER_MS = float("inf")
 class Request(msgspec.Struct, frozen=True):
     """One HTTP request. Deadlines are on the monotonic clock.
 
+    `head` is the first of its headers, as they go out: whole lines, by whoever makes a request and knows all of what is
+    in them. `headers` follow, and are looked at before they are sent.
+
     `deadline_ms` ends it whatever the receiver does. Past `start_by_ms` no first byte leaves any more:
     a send permitted by a claim is permitted for its start delay only.
     """
 
     method: str
     url: str
-    headers: list[tuple[str, str]]
+    headers: Sequence[tuple[str, str]]
     body: bytes
     deadline_ms: float
     start_by_ms: float = NEVER_MS
+    head: str = ""
+
+    @property
+    def all_headers(self) -> list[tuple[str, str]]:
+        """Those of the head, and those that follow."""
+        lines = (line.partition(": ") for line in self.head.split("\r\n") if line)
+        return [*((name, value) for name, _, value in lines), *self.headers]
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -12,6 +12,8 @@ from functools import lru_cache
 import msgspec
 from yarl import URL
 
+from tasktick.dispatch.outcome import Request
+
 TARGETS_MAX = 4_096
 SHAPES_MAX = 1_024
 
@@ -26,7 +28,6 @@ _FRAMING = frozenset(
 )
 # Without a body they have no length either.
 _BODILESS = frozenset({"GET", "HEAD"})
-_TYPED = frozenset({"POST", "PUT", "PATCH"})
 
 
 class BadTarget(ValueError):
@@ -44,6 +45,8 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     url: URL
     method: str
     line: bytes
+    bodiless: bytes
+    """How a request without a body ends."""
     has_body: bool
     """Whether an answer may have one."""
 
@@ -66,32 +69,31 @@ def target_of(method: str, url: str) -> Target:
     if _IN_THE_LINE.fullmatch(path) is None or _IN_THE_LINE.fullmatch(at) is None:
         raise BadTarget
     line = f"{method} {path} HTTP/1.1\r\nHost: {at}\r\n"
-    return Target((parsed.scheme, host, port), parsed, method, line.encode("ascii"), method != "HEAD")
+    bodiless = b"\r\n" if method in _BODILESS else b"Content-Length: 0\r\n\r\n"
+    return Target((parsed.scheme, host, port), parsed, method, line.encode("ascii"), bodiless, method != "HEAD")
 
 
-def request_bytes(target: Target, headers: Sequence[tuple[str, str]], body: bytes) -> bytes:
+def request_bytes(target: Target, request: Request) -> bytes:
     """All of a request; raises ValueError at what cannot be sent."""
-    names, values = zip(*headers, strict=True) if headers else ((), ())
-    length = len(body)
-    rest = _rest(target.method, names, length > 0)
+    head, body = request.head, request.body
+    if request.headers:
+        head += _lines(request.headers)
+    if body:
+        return b"".join((target.line, head.encode(), b"Content-Length: %d\r\n\r\n" % len(body), body))
+    return b"".join((target.line, head.encode(), target.bodiless))
+
+
+def _lines(headers: Sequence[tuple[str, str]]) -> str:
+    """These headers as they go out, if they can."""
+    names, values = zip(*headers, strict=True)
+    _check_names(names)
     told = "".join(values)
     if "\r" in told or "\n" in told or "\0" in told:
         raise Unsendable
-    head = "\r\n".join(map(": ".join, headers))
-    if length:
-        rest = f"{rest}Content-Length: {length}\r\n\r\n"
-    return b"".join((target.line, f"{head}{rest}".encode(), body))
+    return "\r\n".join(map(": ".join, headers)) + "\r\n"
 
 
 @lru_cache(maxsize=SHAPES_MAX)
-def _rest(method: str, names: tuple[str, ...], has_body: bool) -> str:
-    """What follows the headers of these names, up to the length of a body if there is one."""
-    given = {name.lower() for name in names}
-    if given & _FRAMING or not all(_NAME.fullmatch(name) for name in names):
+def _check_names(names: tuple[str, ...]) -> None:
+    if not all(_NAME.fullmatch(name) for name in names) or not _FRAMING.isdisjoint(name.lower() for name in names):
         raise Unsendable
-    rest = "\r\n" if names else ""
-    if "content-type" not in given and (has_body or method in _TYPED):
-        rest += "Content-Type: application/octet-stream\r\n"
-    if has_body:
-        return rest
-    return f"{rest}\r\n" if method in _BODILESS else f"{rest}Content-Length: 0\r\n\r\n"

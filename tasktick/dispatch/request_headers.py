@@ -8,7 +8,7 @@ in place of ours: an `Idempotency-Key` of its own, a content type, a `User-Agent
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import msgspec
@@ -22,7 +22,8 @@ HEADER_BYTES_MAX = 8_192
 SENT_AT_CACHE_MAX = 1_024
 
 Fault = tuple[str, str]
-Pairs = Iterable[tuple[str, str]]
+Header = tuple[str, str]
+Pairs = Iterable[Header]
 
 _FORBIDDEN_NAMES = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
@@ -35,12 +36,10 @@ _NEITHER_LETTER_NOR_DIGIT = re.compile(r"[^0-9a-z]")
 _UNSENDABLE = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\ud800-\udfff]")
 # `Accept-Encoding` asks for bytes as they are, since a compressed answer is never inflated.
 _ANY_BODY = (("User-Agent", f"TaskTick/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity"))
-_ALWAYS: dict[str | None, tuple[tuple[str, str], ...]] = {
-    "json": (*_ANY_BODY, ("Content-Type", "application/json")),
-    "text": (*_ANY_BODY, ("Content-Type", "text/plain; charset=utf-8")),
-    "base64": _ANY_BODY,
-    None: _ANY_BODY,
-}
+_BYTES = "application/octet-stream"
+_TYPES: dict[str | None, str] = {"json": "application/json", "text": "text/plain; charset=utf-8", "base64": _BYTES}
+# Without a body they have a type all the same.
+_TYPED = frozenset({"POST", "PUT", "PATCH"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -52,9 +51,10 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     max_attempts: int
     scheduled_at: int
     fence: int
+    method: str = "POST"
     body: bytes = b""
     body_kind: Literal["json", "text", "base64"] | None = None
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[Header, ...] = ()
     schedule_id: str | None = None
     traceparent: str | None = None
 
@@ -93,29 +93,44 @@ def is_sensitive(name: str, extra_names: Collection[str] = ()) -> bool:
     return any(name == extra.lower().replace("_", "-") for extra in extra_names)
 
 
-def build(delivery: Delivery, secrets: Sequence[bytes], timestamp_s: int) -> list[tuple[str, str]]:
-    """The headers of one attempt, signed over the very bytes that are sent."""
-    task_id = delivery.task_id
-    headers = [
-        ("webhook-id", task_id),
-        ("webhook-timestamp", str(timestamp_s)),
-        ("webhook-signature", sign(secrets, task_id, timestamp_s, delivery.body)),
-        ("TaskTick-Attempt", str(delivery.attempt)),
-        ("TaskTick-Max-Attempts", str(delivery.max_attempts)),
-        ("TaskTick-Scheduled-At", _rfc3339(delivery.scheduled_at)),
-        ("TaskTick-Fence", str(delivery.fence)),
-    ]
+def build(delivery: Delivery, secrets: Sequence[bytes], timestamp_s: int) -> tuple[str, Sequence[Header]]:
+    """The headers of one attempt, signed over the very bytes that are sent.
+
+    What we say ourselves is text, as it goes out: nothing in it is anybody else's. What holds something of a caller's
+    follows as pairs, for the sender to look at.
+    """
+    task_id, scheduled_at = delivery.task_id, _rfc3339(delivery.scheduled_at)
+    head = (
+        f"webhook-id: {task_id}\r\nwebhook-timestamp: {timestamp_s}\r\n"
+        f"webhook-signature: {sign(secrets, task_id, timestamp_s, delivery.body)}\r\n"
+        f"TaskTick-Attempt: {delivery.attempt}\r\nTaskTick-Max-Attempts: {delivery.max_attempts}\r\n"
+        f"TaskTick-Scheduled-At: {scheduled_at}\r\nTaskTick-Fence: {delivery.fence}\r\n"
+    )
     if delivery.schedule_id is not None:
-        headers.append(("TaskTick-Schedule", delivery.schedule_id))
-    # What follows a caller may set in place of ours.
-    ours = [("Idempotency-Key", task_id), *_ALWAYS[delivery.body_kind]]
+        head += f"TaskTick-Schedule: {delivery.schedule_id}\r\n"
+    ours = _replaceable(delivery.body_kind, delivery.method)
+    given = delivery.headers
     if delivery.traceparent is not None:
-        ours.append(("traceparent", delivery.traceparent))
-    if delivery.headers:
-        own = {name.lower() for name, _ in delivery.headers}
-        ours = [(name, value) for name, value in ours if name.lower() not in own]
-        ours += delivery.headers
-    return headers + ours
+        given = (("traceparent", delivery.traceparent), *given)
+    if not given:
+        return f"{head}Idempotency-Key: {task_id}\r\n{ours.text}", ()
+    own = {name.lower() for name, _ in delivery.headers}
+    pairs = (("Idempotency-Key", task_id), *ours.pairs, *given[: len(given) - len(delivery.headers)])
+    return head, [*(pair for pair in pairs if pair[0].lower() not in own), *delivery.headers]
+
+
+class _Replaceable(msgspec.Struct, frozen=True):
+    """What a caller may set in place of ours, as pairs and as it goes out."""
+
+    pairs: tuple[Header, ...]
+    text: str
+
+
+@cache
+def _replaceable(body_kind: str | None, method: str) -> _Replaceable:
+    kind = _TYPES.get(body_kind, _BYTES if method in _TYPED else None)
+    pairs = _ANY_BODY if kind is None else (*_ANY_BODY, ("Content-Type", kind))
+    return _Replaceable(pairs, "".join(f"{name}: {value}\r\n" for name, value in pairs))
 
 
 def _name_fault(name: str) -> str | None:

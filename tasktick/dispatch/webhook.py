@@ -91,6 +91,10 @@ class _Exchange:
             self.handler.cut_off()
 
 
+# What a request does not say is not said.
+_NOT_OURS = ("Content-Type", "User-Agent")
+
+
 class _StartedTooLate(Exception):
     """The connection came when the request was no longer permitted to start."""
 
@@ -251,8 +255,9 @@ class WebhookSender:
         answer = exchange.answer = await self._session.request(
             request.method,
             request.url,
-            headers=request.headers,
+            headers=request.all_headers,
             data=request.body or None,
+            skip_auto_headers=_NOT_OURS,
             allow_redirects=False,
         )
         exchange.truncated = True  # until the end has been seen

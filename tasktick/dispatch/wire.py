@@ -34,13 +34,15 @@ class Owner(Protocol):
 class Pending:
     """A request that waits to be written."""
 
-    __slots__ = ("data", "dial", "target")
+    __slots__ = ("data", "dial", "is_queued", "target")
 
     def __init__(self, target: Target, data: bytes) -> None:
         self.target = target
         self.data = data
         # Who makes a connection for it, if there is room for one.
         self.dial: asyncio.Task[None] | None = None
+        # There is room for one, and it is not its turn yet.
+        self.is_queued = False
 
 
 class WireCall:

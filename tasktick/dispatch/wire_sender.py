@@ -1,8 +1,9 @@
 """The sender that writes requests itself: one piece of bytes to a connection, one answer from it.
 
 Where a connection is idle, `begin` makes the bytes, looks at the clock and writes; there is no task, no future and no
-timer for a request. Where there is none, a task dials one through aiohttp's connector. `sweep`, called by the
-dispatcher's loop, ends whatever is past its deadline.
+timer for a request. Where there is none, a task dials one through aiohttp's connector: a few of these a turn of the
+loop, since each costs more than the request, and those with a connection are not to wait for all that have none.
+`sweep`, called by the dispatcher's loop, ends whatever is past its deadline.
 
 Guarded here: one call writes one request, once; nothing is written past the time to start; no redirects, no proxies,
 no cookies, no decompression, at most `BODY_BYTES_MAX` of an answer's body kept.
@@ -42,6 +43,9 @@ from tasktick.dispatch.wire import Pending, Wire, WireCall
 from tasktick.dispatch.wires import Wires
 from tasktick.service import Spawner
 
+# Connections that a turn of the loop begins to make: about a millisecond.
+DIALS_PER_TURN = 8
+
 
 class WireSender:
     """Sends requests. Made outside the loop, started and closed inside it."""
@@ -66,6 +70,9 @@ class WireSender:
         self._wires = Wires(self._limits.connections_max, self._limits.keepalive_ms, monotonic)
         self._calls: set[WireCall] = set()
         self._waiting: deque[WireCall] = deque()
+        # There is room for their connections, which are made in turn.
+        self._to_dial: deque[WireCall] = deque()
+        self._will_dial = False
         self._is_serving = False
         self._sweep_after_ms = NEVER_MS
 
@@ -100,6 +107,7 @@ class WireSender:
         connector, self._connector = self._connector, None
         self._wires.close_idle()
         self._waiting.clear()
+        self._to_dial.clear()
         pending = [call.pending for call in self._calls if call.pending is not None]
         dials = [one.dial for one in pending if one.dial is not None]
         for call in list(self._calls):
@@ -124,7 +132,7 @@ class WireSender:
                 next_ms = limit_ms
         self._sweep_after_ms = next_ms
         for call in over:
-            self._end(call, TIMEOUT if call.wire is not None else CONNECT_TIMEOUT)
+            self._end(call, TIMEOUT if call.wire is not None else _unconnected(call))
         return len(over)
 
     async def send(self, request: Request) -> Outcome:
@@ -137,7 +145,7 @@ class WireSender:
         self._calls.add(call)
         try:
             target = target_of(request.method, request.url)
-            data = request_bytes(target, request.headers, request.body)
+            data = request_bytes(target, request)
         except ValueError as error:
             return self._refuse(call, self._monotonic(), self._fault_of(request.url, error))
         call.started_ms = now_ms = self._monotonic()
@@ -197,12 +205,41 @@ class WireSender:
     # How calls come to a wire that is not there yet.
 
     def _connect(self, call: WireCall, pending: Pending) -> None:
-        """Dial, or wait until there is room for that."""
+        """Dial when it is its turn, or wait until there is room for that."""
         if not self._wires.make_room():
             self._waiting.append(call)
             return
-        pending.dial = dial = self._spawn(self._dial(call, pending), "dial")
-        dial.add_done_callback(self._dialled)
+        pending.is_queued = True
+        self._to_dial.append(call)
+        self._dial_soon()
+
+    def _dial_soon(self) -> None:
+        if self._to_dial and not self._will_dial:
+            self._will_dial = True
+            asyncio.get_running_loop().call_soon(self._dial_some)
+
+    def _dial_some(self) -> None:
+        """Begin to make a few connections; whoever finds one that has become idle meanwhile takes that."""
+        begun = 0
+        while self._to_dial and begun < DIALS_PER_TURN:
+            call = self._to_dial.popleft()
+            pending = call.pending
+            if pending is None or call not in self._calls:  # it has ended meanwhile
+                self._wires.give_room_back()
+                continue
+            pending.is_queued = False
+            wire = self._wires.take(pending.target.key, self._monotonic())
+            if wire is not None:
+                self._wires.give_room_back()
+                self._start(call, pending, wire)
+                continue
+            begun += 1
+            pending.dial = dial = self._spawn(self._dial(call, pending), "dial")
+            dial.add_done_callback(self._dialled)
+        self._will_dial = False
+        self._dial_soon()
+        if self._waiting:
+            self._serve_waiting()
 
     async def _dial(self, call: WireCall, pending: Pending) -> None:
         assert self._connector is not None
@@ -301,6 +338,11 @@ class WireSender:
             return CONNECT_TIMEOUT
         failure = BAD_TARGET if isinstance(error, BadTarget) else failure_of(error)
         return refused_target(url, self._policy, failure)
+
+
+def _unconnected(call: WireCall) -> Failure:
+    """Whose connection was begun has asked the receiver; whose turn has not come is late by us alone."""
+    return TOO_LATE if call.pending is not None and call.pending.is_queued else CONNECT_TIMEOUT
 
 
 def _outcome(call: WireCall, failure: Failure | None, now_ms: float) -> Outcome:

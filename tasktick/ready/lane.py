@@ -1,6 +1,6 @@
 """Lanes, the tenants that they belong to, and the lines in which they wait before a full gate.
 
-Heaps here are lazy: what is no longer true stays in them until it comes to the top or until it outweighs
+Heaps and orders here are lazy: what is no longer true stays in them until it comes to the top or until it outweighs
 what is. An item of a lane is live while the queue's index still holds that very item; a lane's place
 among its tenant's lanes or in a line is live while the lane holds that place's ticket. The deadline
 beside a place is that of the lane's first entry or earlier, never later.
@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from tasktick.ready.deadline import Entry
 from tasktick.ready.fair import FairShare
 from tasktick.ready.limits import Gate, Gates
+from tasktick.ready.order import Order
 
 # Virtual deadline and ticket order it; the ticket keeps equals in the order of their coming.
 Item = tuple[int, int, Entry]
@@ -32,7 +33,7 @@ class Lane:
     def __init__(self, key: LaneKey, gates: Gates) -> None:
         self.key = key
         self.gates = gates
-        self.items: list[Item] = []
+        self.items: Order[Item] = Order()
         self.count = 0
         self.ticket = 0
         self.filed = False
@@ -47,12 +48,9 @@ class Lane:
     def first(self, index: Index) -> Item | None:
         """The live item with the earliest virtual deadline."""
         items = self.items
-        while items:
-            item = items[0]
-            if index.get(item[2].id) is item:
-                return item
-            heappop(items)
-        return None
+        while (item := items.first()) is not None and index.get(item[2].id) is not item:
+            items.pop()
+        return item
 
     @property
     def room(self) -> int:
@@ -73,8 +71,7 @@ class Lane:
     def shed(self, index: Index) -> None:
         """Drop dead items when they outweigh the live ones."""
         if len(self.items) > 2 * self.count + SLACK:
-            self.items = [item for item in self.items if index.get(item[2].id) is item]
-            heapify(self.items)
+            self.items.keep(lambda item: index.get(item[2].id) is item)
 
 
 Place = tuple[int, int, Lane]

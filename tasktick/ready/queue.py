@@ -56,7 +56,6 @@ class ReadyQueue:
         self._held = dict.fromkeys(Reason, 0)
         # Popped before their `wake_at`, which only a clock that was set back makes possible.
         self._early: list[tuple[int, Item]] = []
-        self._by_due: list[tuple[int, Item]] = []
         self._ticket = 0
 
     def __len__(self) -> int:
@@ -92,9 +91,6 @@ class ReadyQueue:
         if lane.waits_on is not None:
             self._held[lane.waits_on.reason] += 1
         self._put(lane, item)
-        heappush(self._by_due, (entry.due_at, item))
-        if len(self._by_due) > 2 * len(index) + SLACK:
-            self._by_due = self._live(self._by_due)
         return Pushed.QUEUED
 
     def pop(self, limit: int, now_ms: int) -> list[Entry]:
@@ -164,13 +160,8 @@ class ReadyQueue:
         return Standing("ready", reason, in_flight, cap, len(self._index))
 
     def oldest_due_at(self) -> int | None:
-        """The earliest `due_at` of all that waits."""
-        while self._by_due:
-            due_at, item = self._by_due[0]
-            if self._index.get(item[2].id) is item:
-                return due_at
-            heappop(self._by_due)
-        return None
+        """The earliest `due_at` of all that waits. It looks at each: for who asks now and then."""
+        return min((item[2].due_at for item in self._index.values()), default=None)
 
     def next_wake_at(self) -> int | None:
         """When an entry that was pushed before its `wake_at` may go; None when there is none.
@@ -205,7 +196,7 @@ class ReadyQueue:
             self._unfile(lane)
             self._wait(lane, gate, item[0])
             return None
-        heappop(lane.items)
+        lane.items.pop()
         entry = item[2]
         if entry.wake_at > now_ms:
             heappush(self._early, (entry.wake_at, item))
@@ -213,8 +204,9 @@ class ReadyQueue:
         self.limits.pass_through(lane.gates)
         self._fair.charge(lane.tenant)
         del self._index[entry.id]
-        if lane.items:
-            heapreplace(tenant.heap, (lane.items[0][0], lane.ticket, lane))
+        following = lane.items.first()
+        if following is not None:
+            heapreplace(tenant.heap, (following[0], lane.ticket, lane))
         self._discount(lane, entry)
         return entry
 
@@ -231,15 +223,14 @@ class ReadyQueue:
             return False
         items, index = lane.items, self._index
         taken = 0
-        while taken < room and items:
-            item = items[0]
+        while taken < room and (item := items.first()) is not None:
             entry = item[2]
             if index.get(entry.id) is not item:
-                heappop(items)
+                items.pop()
                 continue
             if entry.wake_at > now_ms:
                 break
-            heappop(items)
+            items.pop()
             del index[entry.id]
             popped.append(entry)
             taken += 1
@@ -251,12 +242,12 @@ class ReadyQueue:
 
     def _put(self, lane: Lane, item: Item) -> None:
         """File an item in its lane, and the lane where its first entry now belongs."""
-        heappush(lane.items, item)
+        lane.items.push(item)
         if lane.waits_on is not None:
-            if lane.items[0] is item:
+            if lane.items.first() is item:
                 self._wait(lane, lane.waits_on, item[0])
         elif lane.filed:
-            if lane.items[0] is item:
+            if lane.items.first() is item:
                 self._file(lane)
         elif (gate := lane.full_gate()) is None:
             self._file(lane)
@@ -293,13 +284,8 @@ class ReadyQueue:
             entry = item[2]
             self._put(self._lanes[entry.tenant, entry.queue, entry.host], item)
         if len(self._early) > 2 * len(self._index) + SLACK:
-            self._early = self._live(self._early)
-
-    def _live(self, heap: list[tuple[int, Item]]) -> list[tuple[int, Item]]:
-        """The same heap without what no longer waits."""
-        live = [pair for pair in heap if self._index.get(pair[1][2].id) is pair[1]]
-        heapify(live)
-        return live
+            self._early = [pair for pair in self._early if self._index.get(pair[1][2].id) is pair[1]]
+            heapify(self._early)
 
     # Lanes: opened, filed among their tenant's, waiting in line, woken.
 

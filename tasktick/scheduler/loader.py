@@ -2,7 +2,8 @@
 
 Three readings. *Near*, each second: what is overdue by up to half a minute, and two seconds ahead, with the rows that
 the ready queue needs. What is ahead is read once: what is written into a time that was read already, and of which no
-hint came, is found when it is overdue. While much is overdue, that is read less often: it is known. *Far*: ids and
+hint came, is found when it is overdue. While much is overdue, nearly all of it is known: then ids are read, which are
+the index alone, and the rows of those that are not; and less often. *Far*: ids and
 times up to the horizon, as far as the wheel does not know the store yet. *Full*, each minute and at the start:
 everything overdue, with no lower bound; this one is the guarantee.
 """
@@ -11,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tasktick import logs
-from tasktick.clock import Clock
+from tasktick.clock import Clock, turns
 from tasktick.model.task import Due
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
@@ -23,6 +24,8 @@ from tasktick.store.protocol import Reader
 log = logs.get("scheduler")
 
 PAGE_ROWS = 5_000
+# Of a page, so many are taken in a turn of the loop: all of it would be some 15 ms in which nothing is sent.
+TAKEN_AT_ONCE = 500
 # Of the time, so much may go into reading what is overdue.
 OVERDUE_SHARE = 1 / 20
 # What does not fit is read again when so much of the ready queue is free: each reading passes over the rest of it.
@@ -90,7 +93,7 @@ class Loader:
         self._near_until = until
         began_ms = self._clock.monotonic_ms()
         if began_ms >= self._overdue_due_ms:
-            await self._read_between(now - self._config.look_back_ms, now, now)
+            await self._read_overdue(now - self._config.look_back_ms, now)
             ended_ms = self._clock.monotonic_ms()
             rest_ms = min((ended_ms - began_ms) / OVERDUE_SHARE, self._config.look_back_ms / 2)
             self._overdue_due_ms = ended_ms + rest_ms
@@ -103,6 +106,23 @@ class Loader:
             if len(rows) < PAGE_ROWS or self._is_full():
                 return
             after, after_id = rows[-1].wake_at, rows[-1].id
+
+    async def _read_overdue(self, after: int, now: int) -> None:
+        """What of this is not known."""
+        if not len(self._ready):
+            await self._read_between(after, now, now)
+            return
+        after_id, owned = "", self._owned()
+        while not self._is_full():
+            timers = await self._near.read(
+                lambda tx, at=after, at_id=after_id: due_store.timers(tx, at, at_id, now, PAGE_ROWS, owned)  # type: ignore[misc] # bound defaults
+            )
+            ids = [one.id for one in timers if not (self._ready.contains(one.id) or self._in_hand(one.id))]
+            if ids:
+                await self._take(await self._near.read(lambda tx, ids=ids: due_store.by_ids(tx, ids)), now)  # type: ignore[misc]
+            if len(timers) < PAGE_ROWS:
+                return
+            after, after_id = timers[-1].wake_at, timers[-1].id
 
     async def _read_full(self) -> None:
         after, after_id = due_store.BEGINNING, ""
@@ -117,6 +137,12 @@ class Loader:
 
     async def _take(self, rows: list[Due], now: int) -> None:
         """Overdue rows go to the ready queue, the others wait in the wheel; what is being sent is left alone."""
+        for at in range(0, len(rows), TAKEN_AT_ONCE):
+            if at:
+                await turns(1)
+            await self._take_some(rows[at : at + TAKEN_AT_ONCE], now)
+
+    async def _take_some(self, rows: list[Due], now: int) -> None:
         fresh = [row for row in rows if not self._in_hand(row.id)]
         overdue = [row for row in fresh if row.wake_at <= now]
         if overdue:
@@ -136,7 +162,9 @@ class Loader:
             timers = await self._near.read(
                 lambda tx, at=at, at_id=at_id: due_store.timers(tx, at, at_id, horizon, PAGE_ROWS, owned)  # type: ignore[misc] # bound defaults
             )
-            self._horizon.add_timers(timers)
+            for first in range(0, len(timers), TAKEN_AT_ONCE):
+                self._horizon.add_timers(timers[first : first + TAKEN_AT_ONCE])
+                await turns(1)
             if gains != self._gains:
                 break
             if len(timers) < PAGE_ROWS:

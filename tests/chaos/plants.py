@@ -92,7 +92,7 @@ def resend() -> None:
         def or_again(self: wire_sender.WireSender, one: wire.Wire, call: wire.WireCall) -> None:
             if one.idle_since_ms and one.reader.anomaly is RESET:  # it was kept, and has died
                 target = target_of(call.request.method, call.request.url)
-                data = request_bytes(target, call.request.headers, call.request.body)
+                data = request_bytes(target, call.request)
                 call.wire, call.pending = None, wire.Pending(target, data)
                 self._drop(one)
                 self._connect(call, call.pending)

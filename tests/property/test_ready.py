@@ -242,7 +242,6 @@ class QueueAgainstModel(RuleBasedStateMachine):
     @invariant()
     def what_is_dead_does_not_pile_up(self) -> None:
         queue = self.queue
-        assert len(queue._by_due) <= 2 * READY_MAX + SLACK
         assert len(queue._early) <= 2 * READY_MAX + SLACK
         for lane in queue._lanes.values():
             assert len(lane.items) <= 2 * LANE_MAX + SLACK

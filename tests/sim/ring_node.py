@@ -117,7 +117,7 @@ class RingSender(Deadlines):
         started_ms = self._clock.monotonic_ms()
         if started_ms > request.start_by_ms:
             return outcome_of(None, "too_late", started_ms, 0.0, byte_left=False)
-        headers = dict(request.headers)
+        headers = dict(request.all_headers)
         task_id, attempt = headers["webhook-id"], int(headers["TaskTick-Attempt"])
         seconds, status, failure = self._receivers.plan(task_id, attempt)
         left = failure != "connect_failed" or status is not None

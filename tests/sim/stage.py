@@ -108,7 +108,7 @@ class StageSender(Deadlines):
         started_ms = self._clock.monotonic_ms()
         if started_ms > request.start_by_ms:
             return outcome_of(None, "too_late", started_ms, 0.0, byte_left=False)
-        headers = dict(request.headers)
+        headers = dict(request.all_headers)
         task_id, attempt = headers["webhook-id"].removeprefix("tsk_"), int(headers["TaskTick-Attempt"])
         told = self.script(task_id, attempt)
         left = told.failure != "connect_failed"

@@ -35,6 +35,23 @@ def test_nothing_is_claimed_without_a_slot_in_hand() -> None:
     play(scenario)
 
 
+def test_an_attempt_that_has_ended_lets_go_of_its_call() -> None:
+    """The call knows the attempt, to tell it: held by each other, both would be left to the collector."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.sender.script = lambda task_id, attempt: Told(seconds=1)
+        await stage.node.start()
+        ids = await stage.add(0, 3)
+        await stage.until(lambda: stage.sender.in_flight == len(ids))
+        flights = stage.node.hands.flights()
+        assert len(flights) == len(ids)
+        assert all(flight.call is not None for flight in flights)
+        await stage.ended(ids)
+        assert all(flight.call is None for flight in flights)
+
+    play(scenario)
+
+
 def test_a_claim_that_comes_back_too_late_is_given_back_unsent() -> None:
     """What permits a send counts from before the claim was issued."""
 

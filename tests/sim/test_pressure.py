@@ -46,6 +46,24 @@ def test_what_does_not_fit_into_the_ready_queue_goes_when_there_is_room() -> Non
     play(scenario, Config(scheduler=SchedulerConfig(ready_max=100)))
 
 
+def test_what_nobody_was_told_of_is_found_behind_a_backlog() -> None:
+    """What waits is known, and only its ids are read again; what is not known goes within two readings."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.sender.script = lambda task_id, attempt: Told(seconds=600)
+        await stage.node.start()
+        stage.node.ready.limits.set_host_cap("one:80", 0)
+        held = await stage.add(0, 300)
+        await asyncio.sleep(1.5)
+        assert (len(stage.node.ready), stage.sender.in_flight) == (300, 0)
+        untold = [*await stage.add(-1_000, 3, hint=False, host="two:80"), *await stage.add(0, 2, hint=False)]
+        await asyncio.sleep(2.5)
+        assert {one.task_id for one in stage.sender.sent} == set(untold[:3])
+        assert len(stage.node.ready) == len(held) + 2
+
+    play(scenario)
+
+
 def test_a_full_wheel_takes_what_is_near_and_the_rest_in_time() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.node.start()

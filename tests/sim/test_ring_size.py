@@ -9,6 +9,10 @@ from tasktick.model.partition import ALL_PARTITIONS
 from tests.sim.town import TTL_MS, Town, play
 
 MANY = 64
+# Until each of them has heard of each other; the last ones take some seconds.
+LEARNED_S = TTL_MS / 1_000
+SOON_MS = 30
+HINTED_MS = 20
 SHARE = len(ALL_PARTITIONS) / MANY
 
 
@@ -56,5 +60,28 @@ def test_sixty_four_nodes_share_hand_over_and_take_over() -> None:
         await town.ended()
         assert town.doubles() == []
 
-    # Without gossip, whose traffic among so many is most of the cost of a simulation; placement does not need it.
-    play(scenario, gossips=False)
+    play(scenario)
+
+
+@pytest.mark.slow
+def test_sixty_four_nodes_tell_each_other_what_is_due() -> None:
+    """What is due before its owner would read of it in the store leaves on time, whichever node took it."""
+
+    async def scenario(town: Town) -> None:
+        names = [f"node-{number:02}" for number in range(MANY)]
+        await town.add(*names)
+        await town.settled()
+        await asyncio.sleep(LEARNED_S)
+        for by in names[::4]:
+            await town.create(SOON_MS, 40, by=by)
+            await asyncio.sleep(0.01)
+        await town.ended()
+        late_ms = town.late_ms()
+        assert len(late_ms) == 16 * 40
+        assert max(late_ms.values()) <= HINTED_MS, "it waited for the next reading"
+        # The check itself: what nobody is told of is late.
+        untold = await town.create(SOON_MS, 40)
+        await town.ended()
+        assert max(town.late_ms()[one] for one in untold) > 10 * HINTED_MS
+
+    play(scenario)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tasktick.clock import SystemClock, wait_for_event
+from tasktick.clock import SystemClock, until_ms, wait_for_event
 
 DEADLINE_S = 5
 
@@ -28,6 +28,14 @@ async def test_a_sleep_lasts_about_so_long(duration_ms: float) -> None:
     before = clock.monotonic_ms()
     await asyncio.wait_for(clock.sleep_ms(duration_ms), DEADLINE_S)
     assert clock.monotonic_ms() - before >= duration_ms - 1
+
+
+def test_what_is_left_knows_parts_of_a_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 5_000_250_000)
+    clock = SystemClock()
+    assert clock.now_ms() == 5_000
+    assert until_ms(clock, 5_001) == 0.75
+    assert until_ms(clock, 5_000) == -0.25
 
 
 async def test_an_event_ends_the_wait_and_stays_set() -> None:

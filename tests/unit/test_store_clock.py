@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasktick.clock import DRIFT, StoreClock, latest_ms
+from tasktick.clock import DRIFT, StoreClock, latest_ms, until_ms
 
 HOUR_MS = 3_600_000
 
@@ -29,6 +29,22 @@ def test_until_it_is_told_it_is_the_machines() -> None:
     own = Hand(5_000)
     assert StoreClock(own).now_ms() == 5_000
     assert StoreClock(own).offset_ms == 0
+
+
+@given(st.integers(0, 10**13), st.floats(0, 10**7), st.integers(-50, 50))
+def test_what_is_left_is_none_exactly_when_the_time_has_come(told_ms: int, passed_ms: float, ahead_ms: int) -> None:
+    own = Hand()
+    clock = StoreClock(own)
+    clock.learn(told_ms, 0.0, 0.0)
+    own.running_ms = passed_ms
+    at_ms = clock.now_ms() + ahead_ms
+    left_ms = until_ms(clock, at_ms)
+    assert (left_ms <= 0) == (clock.now_ms() >= at_ms)
+    assert ahead_ms - 1 <= left_ms <= ahead_ms, "the part of a millisecond that has passed counts"
+
+
+def test_until_it_is_told_whole_milliseconds_of_its_own_are_all_it_knows() -> None:
+    assert until_ms(StoreClock(Hand(5_000)), 5_003) == 3
 
 
 def test_it_counts_on_from_the_answer_whatever_becomes_of_the_machines_own() -> None:

@@ -18,7 +18,8 @@ from bench.peers.load import Load, ahead_ms
 from bench.peers.peer_site import PROGRAMS
 from bench.peers.questions import QUESTIONS, Setting, TooSoonError, patiently
 from bench.peers.run import GATES
-from bench.peers.servers import number_in, ticks_for
+from bench.peers.servers import number_in
+from bench.processes import ticks_for
 from bench.tasks import BODY_BYTES
 
 OURS, PEER, OTHER = "ours", "peer", "other"

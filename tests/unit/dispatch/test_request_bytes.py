@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasktick.dispatch.outcome import NEVER_MS, Request
 from tasktick.dispatch.request_bytes import BadTarget, Unsendable, request_bytes, target_of
 from tasktick.dispatch.senders import SENDERS
 from tests.fakes import sending as senders
@@ -18,8 +19,8 @@ URL = "http://receiver.example:8080/hook?a=%2B&b=1+2"
 BREAKS = st.text(min_size=1).map(lambda text: text + "\n") | st.sampled_from(["a\r", "\r\n", "\0", "a\r\nX: y", "\n x"])
 
 
-def made(headers: list[tuple[str, str]], body: bytes = b"", method: str = "POST") -> bytes:
-    return request_bytes(target_of(method, URL), headers, body)
+def made(headers: list[tuple[str, str]], body: bytes = b"", method: str = "POST", head: str = "") -> bytes:
+    return request_bytes(target_of(method, URL), Request(method, URL, headers, body, NEVER_MS, head=head))
 
 
 def test_a_request_in_one_piece() -> None:
@@ -29,14 +30,21 @@ def test_a_request_in_one_piece() -> None:
     )
 
 
+def test_what_is_ours_goes_out_as_it_is() -> None:
+    assert made([("X", "y")], b"body", head="A: b\r\nC: d\r\n") == (
+        b"POST /hook?a=%2B&b=1+2 HTTP/1.1\r\nHost: receiver.example:8080\r\n"
+        b"A: b\r\nC: d\r\nX: y\r\nContent-Length: 4\r\n\r\nbody"
+    )
+
+
 @pytest.mark.parametrize(
     ("method", "body", "end"),
     [
         ("GET", b"", b"8080\r\n\r\n"),
         ("HEAD", b"", b"8080\r\n\r\n"),
         ("DELETE", b"", b"8080\r\nContent-Length: 0\r\n\r\n"),
-        ("PUT", b"", b"8080\r\nContent-Type: application/octet-stream\r\nContent-Length: 0\r\n\r\n"),
-        ("DELETE", b"x", b"8080\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\nx"),
+        ("PUT", b"", b"8080\r\nContent-Length: 0\r\n\r\n"),
+        ("DELETE", b"x", b"8080\r\nContent-Length: 1\r\n\r\nx"),
     ],
 )
 def test_what_a_method_says_of_its_body(method: str, body: bytes, end: bytes) -> None:
@@ -106,7 +114,7 @@ async def test_a_receiver_cannot_tell_who_sent_it(method: str, body: bytes, monk
                 for path in paths:
                     one = request(f"http://127.0.0.1:{receiver.port}{path}", method, body)
                     given = [*one.headers, ("X-Text", "\u00fc \u2028 \U0001f642"), ("X-Empty", "")]
-                    await sender.send(msgspec.structs.replace(one, headers=given))
+                    await sender.send(msgspec.structs.replace(one, headers=given, head="X-Ours: a: b\r\nX-Too: \r\n"))
             hits.append([(hit.method, hit.path, hit.headers, hit.body) for hit in receiver.hits])
             receiver.hits.clear()
             await asyncio.sleep(0)

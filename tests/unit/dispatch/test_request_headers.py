@@ -1,11 +1,13 @@
 """What a caller may set, what is secret, and what a receiver gets."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasktick.dispatch.outcome import NEVER_MS, Request
 from tasktick.dispatch.request_headers import (
     HEADER_BYTES_MAX,
     HEADERS_MAX,
@@ -38,6 +40,13 @@ def delivery(**changes: object) -> Delivery:
         "fence": 4711,
     }
     return Delivery(**(known | changes))  # type: ignore[arg-type] # a mixed dict
+
+
+def sent(one: Delivery) -> list[tuple[str, str]]:
+    """Its headers as a receiver gets them."""
+    head, headers = build(one, [bytes(24)], 1_770_710_401)
+    assert head.endswith("\r\n")
+    return Request(one.method, "", headers, one.body, NEVER_MS, head=head).all_headers
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
@@ -110,7 +119,7 @@ def test_other_names_are_sensitive_if_the_task_says_so() -> None:
 
 
 def test_what_a_receiver_gets() -> None:
-    headers = dict(build(delivery(body=b"{}", body_kind="json"), [bytes(24)], 1_770_710_401))
+    headers = dict(sent(delivery(body=b"{}", body_kind="json")))
     assert headers == {
         "webhook-id": TASK_ID,
         "webhook-timestamp": "1770710401",
@@ -130,7 +139,7 @@ def test_what_a_receiver_gets() -> None:
 
 
 def test_schedule_and_trace_are_told_where_there_are_any() -> None:
-    headers = dict(build(delivery(schedule_id="sch_1", traceparent="00-1-2-01"), [bytes(24)], 1))
+    headers = dict(sent(delivery(method="GET", schedule_id="sch_1", traceparent="00-1-2-01")))
     assert headers["TaskTick-Schedule"] == "sch_1"
     assert headers["traceparent"] == "00-1-2-01"
     assert "Content-Type" not in headers
@@ -138,7 +147,34 @@ def test_schedule_and_trace_are_told_where_there_are_any() -> None:
 
 def test_what_a_caller_sets_stands_in_place_of_ours_once() -> None:
     own = (("content-type", "application/cloudevents+json"), ("IDEMPOTENCY-KEY", "mine"), ("x-team", "a"))
-    headers = build(delivery(body=b"{}", body_kind="json", headers=own), [bytes(24)], 1)
+    headers = sent(delivery(body=b"{}", body_kind="json", headers=own, traceparent="00-1-2-01"))
     names = [name.lower() for name, _ in headers]
     assert len(names) == len(set(names))
     assert set(own) < set(headers)
+    assert ("traceparent", "00-1-2-01") in headers
+
+
+@given(st.dictionaries(st.sampled_from(["X-Team", "Accept", "user-agent", "traceparent", "content-type"]), st.text()))
+def test_nothing_of_a_callers_is_in_what_is_not_looked_at(own: dict[str, str]) -> None:
+    one = delivery(headers=tuple(own.items()), traceparent="a\r\nHost: elsewhere")
+    head, headers = build(one, [bytes(24)], 1)
+    names = [line.partition(": ")[0] for line in head.split("\r\n")]
+    assert all(name.startswith(("webhook-", "TaskTick-")) for name in names if name)
+    assert set(own.items()) <= set(headers)
+    # A caller's own stands in place of the task's.
+    assert ("traceparent" in own) == (("traceparent", "a\r\nHost: elsewhere") not in headers)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "told"),
+    [
+        ("POST", "json", "application/json"),
+        ("GET", "text", "text/plain; charset=utf-8"),
+        ("DELETE", "base64", "application/octet-stream"),
+        ("PATCH", None, "application/octet-stream"),
+        ("GET", None, None),
+        ("DELETE", None, None),
+    ],
+)
+def test_what_is_said_of_a_body(method: str, kind: Any, told: str | None) -> None:
+    assert dict(sent(delivery(method=method, body_kind=kind))).get("Content-Type") == told

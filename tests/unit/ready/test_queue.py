@@ -278,7 +278,7 @@ def test_coming_and_going_leaves_nothing_behind() -> None:
         assert queue.remove(f"b{n}")
     assert len(queue) == 1
     [lane] = queue._lanes.values()
-    assert max(len(lane.items), len(queue._by_due), len(queue._early)) < 40
+    assert max(len(lane.items), len(queue._early)) < 40
     [line] = queue._lines.values()
     places = line._tenants["ada"].heap
     assert max(len(places), len(line._order)) < 40

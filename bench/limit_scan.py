@@ -1,0 +1,40 @@
+"""Limit of `boot`: what waits is read in the order in which it is due, off the index, and forgotten."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tasktick.store.connect import raw_connection
+from tasktick.store.database import FILE_NAME
+
+PAGE_ROWS = 5_000
+SCAN = "SELECT wake_at, id FROM tasks WHERE state IN (2, 5) ORDER BY wake_at, id"
+
+
+def measure(file: Path) -> dict[str, float]:
+    """Read all of it."""
+    raw: Any = raw_connection(file, read_only=True)
+    try:
+        began, rows = time.perf_counter(), 0
+        cursor = raw.execute(SCAN)
+        while page := cursor.fetchmany(PAGE_ROWS):
+            rows += len(page)
+        return {"rows": rows, "seconds": time.perf_counter() - began}
+    finally:
+        raw.close()
+
+
+def main() -> None:
+    """Measure once and say it."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--folder", type=Path, required=True)
+    said = measure(arguments.parse_args().folder / FILE_NAME)
+    sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Where a daemon under measurement keeps its tasks: a file, or a database of a server here; and filling it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import asyncpg
+import msgspec
+
+from bench import postgres_stock, stock
+from bench.daemon import Ledger, ServerLedger, running
+from bench.tasks import NEXT_YEAR_MS, now_ms
+from tests.postgres import Cluster, installed, own_cluster
+
+TARGET_URL = "http://127.0.0.1:9/never"
+HISTORY_DAYS = 4
+
+
+class Place(msgspec.Struct, frozen=True):
+    """One store."""
+
+    data: Path
+    store: str | None = None
+    # The first process of the server.
+    server_pid: int | None = None
+
+    def ledger(self) -> Ledger | ServerLedger:
+        """What is recorded there."""
+        return Ledger(self.data) if self.store is None else ServerLedger(self.store)
+
+    def fill(self, url: str, count: int, first_at_ms: int, span_ms: int, tenants: int = 1) -> None:
+        """So many tasks, due evenly over a span, of so many tenants in turn."""
+        with running(self.data, self.store) as daemon:
+            daemon.create(url, [now_ms() + NEXT_YEAR_MS])
+        if self.store is None:
+            stock.fill(self.data, count, first_at_ms, span_ms, tenants)
+        else:
+            self._on_server(lambda raw: postgres_stock.fill(raw, count, first_at_ms, span_ms, tenants))
+
+    def fill_finished(self, count: int) -> None:
+        """So many that have succeeded: where they were, or in history, as the store keeps them."""
+        if self.store is None:
+            self.fill(TARGET_URL, count, now_ms() + NEXT_YEAR_MS, 1)
+            stock.finish(self.data)
+            return
+        with running(self.data, self.store):
+            pass
+        self._on_server(lambda raw: postgres_stock.fill_history(raw, count, HISTORY_DAYS))
+
+    def _on_server(self, work: Callable[[asyncpg.Connection], Awaitable[None]]) -> None:
+        async def connected() -> None:
+            raw = await asyncpg.connect(self.store)
+            try:
+                await work(raw)
+            finally:
+                await raw.close()
+
+        asyncio.run(connected())
+
+
+class Places:
+    """Makes new ones of one kind."""
+
+    def __init__(self, folder: Path, cluster: Cluster | None) -> None:
+        self._folder = folder
+        self._cluster = cluster
+
+    def new(self, name: str) -> Place:
+        """An empty one."""
+        data = self._folder / name
+        if self._cluster is None:
+            return Place(data)
+        first = (self._cluster.log.parent / "data" / "postmaster.pid").read_text().split()[0]
+        return Place(data, asyncio.run(self._cluster.new_database()), int(first))
+
+
+KINDS = ("SQLite", "PostgreSQL")
+# The oldest that is here is what distributions bring.
+VERSION = min(installed(), key=int, default="")
+
+
+def kinds() -> list[str]:
+    """Those that this machine has."""
+    return [kind for kind in KINDS if kind == "SQLite" or VERSION]
+
+
+@contextmanager
+def places(kind: str, folder: Path) -> Iterator[Places]:
+    """Stores of this kind; a server is there for as long as they are."""
+    (folder / kind).mkdir(parents=True)
+    if kind == "SQLite":
+        yield Places(folder / kind, None)
+        return
+    with own_cluster(VERSION) as server:
+        yield Places(folder / kind, server)

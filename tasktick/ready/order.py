@@ -1,0 +1,54 @@
+"""A priority queue for what comes nearly in its order.
+
+What comes in order is appended to a run and taken from its other end, each in one step; what comes out of order goes
+to a heap beside it. A burst that is due at once is one run, and costs no comparison with the rest of it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Any, Generic, TypeVar
+
+Item = TypeVar("Item", bound=tuple[Any, ...])
+
+
+class Order(Generic[Item]):
+    """Items, the smallest first; no two may be equal."""
+
+    __slots__ = ("_late", "_run")
+
+    def __init__(self) -> None:
+        self._run: deque[Item] = deque()
+        self._late: list[Item] = []
+
+    def __len__(self) -> int:
+        return len(self._run) + len(self._late)
+
+    def push(self, item: Item) -> None:
+        """Put one where it belongs."""
+        run = self._run
+        if not run or run[-1] < item:
+            run.append(item)
+        else:
+            heappush(self._late, item)
+
+    def first(self) -> Item | None:
+        """The smallest, which stays; None if there is none."""
+        run = self._run
+        if self._late and not (run and run[0] < self._late[0]):
+            return self._late[0]
+        return run[0] if run else None
+
+    def pop(self) -> None:
+        """Drop the smallest."""
+        run = self._run
+        if self._late and not (run and run[0] < self._late[0]):
+            heappop(self._late)
+        else:
+            run.popleft()
+
+    def keep(self, is_live: Callable[[Item], bool]) -> None:
+        """Drop all others."""
+        self._run = deque(filter(is_live, self._run))
+        self._late = list(filter(is_live, self._late))
+        heapify(self._late)
