@@ -21,7 +21,8 @@ from bench.receiver import ask_receiver
 from bench.tasks import now_ms
 
 TASKS = 20_000
-AHEAD_MS = 5_000
+# Time to create them all.
+AHEAD_MS, CREATED_PER_MS = 1_500, 5
 ROUNDS = 3
 WIDE, NARROW = 256, 64
 SECONDS_MAX = 60
@@ -59,7 +60,7 @@ def fire(place: Place, port: int, count: int) -> Fired:
         ledger = place.ledger()
         try:
             before = ledger.succeeded(), *ledger.rows()
-            due_ms = now_ms() + AHEAD_MS
+            due_ms = now_ms() + AHEAD_MS + count // CREATED_PER_MS
             daemon.create(f"http://127.0.0.1:{port}/fire", [due_ms] * count)
             left_ms = due_ms - now_ms()
             if left_ms < 500:

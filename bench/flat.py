@@ -30,8 +30,6 @@ from bench.tasks import NEXT_YEAR_MS, now_ms
 
 WITHIN = 0.8
 LATE_MORE_MS = 1.0
-# Time for a start of the daemon, and what is due at once to have gone out before what is due evenly.
-AHEAD_MS, APART_MS = 8_000, 8_000
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -44,9 +42,13 @@ class Size(msgspec.Struct, frozen=True):
     tenants: int = 10_000
     per_second: int = 500
     seconds: int = 5
+    ahead_ms: int = 9_000
+    """Time for a start of the daemon."""
+    apart_ms: int = 8_000
+    """What is due at once is to have gone out before what is due evenly."""
 
 
-QUICK = Size(1, 2_000, (1_000, 100_000), 100_000, 1_000, 200, 2)
+QUICK = Size(1, 2_000, (1_000, 50_000), 50_000, 1_000, 200, 2, 6_000, 3_000)
 
 
 class Once(msgspec.Struct, frozen=True):
@@ -104,10 +106,10 @@ def _once_of_tenants(place: Place, url: str, port: int, tenants: int, size: Size
     place.fill(url, tenants, now_ms(), 0, tenants)
     with running(place.data, place.store):
         _until(place, tenants)
-    due_ms = now_ms() + AHEAD_MS + size.fires // 10
+    due_ms = now_ms() + size.ahead_ms
     place.fill(url, size.fires, due_ms, 0, tenants)
     count = size.per_second * size.seconds
-    evenly_ms = due_ms + APART_MS
+    evenly_ms = due_ms + size.apart_ms
     place.fill(url, count, evenly_ms, size.seconds * 1_000, tenants)
     with running(place.data, place.store) as daemon:
         if now_ms() > due_ms - 500:

@@ -17,7 +17,8 @@ from bench.tasks import now_ms
 
 ROUNDS = 3
 SECONDS = 10
-AHEAD_MS = 4_000
+# Time to create them all, and to come to rest.
+AHEAD_MS, CREATED_PER_MS = 2_500, 7
 RATES = (100, 1_000, 5_000)
 PARTS = ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
 SHOTS = 30
@@ -48,8 +49,7 @@ def steady(daemon: Daemon, port: int, per_second: int, seconds: int) -> list[flo
     """Lateness of tasks that are due evenly."""
     ask_receiver(port, "/reset")
     count = per_second * seconds
-    # One batch of 1,000 takes some 50 ms to be accepted: the first must still be well ahead after the last.
-    first_ms = now_ms() + AHEAD_MS + count // 10
+    first_ms = now_ms() + AHEAD_MS + count // CREATED_PER_MS
     daemon.create(f"http://127.0.0.1:{port}/late", [first_ms + n * 1_000 // per_second for n in range(count)])
     if now_ms() > first_ms - 1_000:
         raise RuntimeError("creating the tasks took so long that the first are due")

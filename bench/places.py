@@ -40,12 +40,11 @@ class Place(msgspec.Struct, frozen=True):
 
     def fill_finished(self, count: int) -> None:
         """So many that have succeeded: where they were, or in history, as the store keeps them."""
+        with running(self.data, self.store) as daemon:
+            daemon.create(TARGET_URL, [now_ms() + NEXT_YEAR_MS])
         if self.store is None:
-            self.fill(TARGET_URL, count, now_ms() + NEXT_YEAR_MS, 1)
-            stock.finish(self.data)
+            stock.fill(self.data, count, now_ms(), 1, finished=True)
             return
-        with running(self.data, self.store):
-            pass
         self._on_server(lambda raw: postgres_stock.fill_history(raw, count, HISTORY_DAYS))
 
     def _on_server(self, work: Callable[[asyncpg.Connection], Awaitable[None]]) -> None:

@@ -101,7 +101,8 @@ async def by_json(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
     [statement] = dialect()["task_insert"]
     states, details, payloads = _rows(fresh)
     plain = [(task_id, payload) for task_id, _, payload in payloads]
-    await raw.execute(statement.text, *bound(statement, {"states": states, "details": details, "payloads": plain}))
+    given = {"states": states, "details": details, "payloads": plain, "unlimited": []}
+    await raw.execute(statement.text, *bound(statement, given))
 
 
 async def by_arrays(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:

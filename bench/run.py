@@ -89,6 +89,7 @@ def main() -> int:
     if unknown:
         arguments.error(f"there is no question {', '.join(unknown)}; there are {', '.join(QUESTIONS)}")
     began = datetime.now(UTC)
+    judged: list[Figure] = []
     record: dict[str, object] = {"at": began, "machine": machine(), "quick": given.quick}
     for name in given.questions or QUESTIONS:
         title, measure = QUESTIONS[name]
@@ -97,6 +98,11 @@ def main() -> int:
             figures = measure(Path(folder), given.quick)
         print(table(f"\n{title}  ({time.perf_counter() - started:.0f} s)", figures), flush=True)
         record[name] = as_record(figures)
+        judged += [
+            msgspec.structs.replace(figure, name=f"{name}: {figure.name}") for figure in figures if figure.target
+        ]
+    missed = sum(figure.verdict == "missed" for figure in judged)
+    print(table(f"\n{len(judged)} targets, {missed} missed", judged))
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{began:%Y%m%dT%H%M%SZ}.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(record)))

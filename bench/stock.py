@@ -4,6 +4,7 @@ times.
 The columns are read off the tables, so that a new one needs nothing here.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,60 +18,67 @@ TABLES = {"tasks": "id", "task_details": "id", "payloads": "task_id"}
 TIMES = ("run_at", "due_at", "wake_at")
 # The same shape as `model.ids`: milliseconds, version 7, a count, variant, random bits, partition.
 NEW_ID = """printf('%012x7%03xa%013x%02x', :now + n / 4096, n % 4096, abs(random()) % 4503599627370496, n % 256)"""
-NUMBERS = "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :count - 1)"
+NUMBERS = """WITH RECURSIVE numbers (n) AS (
+    SELECT :from UNION ALL SELECT n + 1 FROM numbers WHERE n < :from + :together - 1
+)"""
+# So many in a transaction: a store of ten million is to be made in the memory of one of a hundred thousand.
+TOGETHER = 250_000
+FINISHED = {
+    "state": str(int(State.SUCCEEDED)),
+    "attempt": "1",
+    "sla_met": "1",
+    **dict.fromkeys(("fence", "started_at", "completed_at"), "one.updated_at"),
+}
+ATTEMPTS = """INSERT INTO attempts (
+    task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, epoch, status
+)
+SELECT copies.id, 1, 1, one.fence, 'succeeded', one.updated_at, one.updated_at, one.updated_at, 'bench', 1, 200
+FROM copies JOIN tasks AS one ON one.id = copies.id ORDER BY copies.n"""
+COUNTED = """INSERT INTO counts (tenant, state, tasks) SELECT tenant, state, count(*) FROM tasks WHERE true
+GROUP BY tenant, state ON CONFLICT (tenant, state) DO UPDATE SET tasks = excluded.tasks"""
+PRAGMAS = ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144")
 
 
-def fill(data: Path, count: int, first_at_ms: int, span_ms: int, tenants: int = 1) -> None:
+def fill(data: Path, count: int, first_at_ms: int, span_ms: int, tenants: int = 1, *, finished: bool = False) -> None:
     """Make `count` copies of the task that waits there (the last due), due evenly over a span; the one itself goes.
 
-    They are of so many tenants, in turn.
+    They are of so many tenants, in turn. Finished ones have succeeded, at their first attempt.
     """
-    raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
+    raw: Any = raw_connection(data / FILE_NAME, PRAGMAS)
     try:
         latest = "SELECT id FROM tasks WHERE state = ? ORDER BY run_at DESC, id DESC LIMIT 1"
         (original,) = raw.execute(latest, (int(State.SCHEDULED),)).fetchone()
         known = {"now": now_ms(), "count": count, "original": original, "first": first_at_ms, "span": span_ms}
         known |= {"tenants": tenants}
+        columns = {table: [row[1] for row in raw.execute(f"PRAGMA table_info({table})")] for table in TABLES}
+        for at in range(0, count, TOGETHER):
+            known |= {"from": at, "together": min(TOGETHER, count - at)}
+            raw.execute("BEGIN")
+            raw.execute("CREATE TEMP TABLE copies (n INTEGER PRIMARY KEY, id TEXT NOT NULL)")
+            raw.execute(f"INSERT INTO copies {NUMBERS} SELECT n, {NEW_ID} FROM numbers", known)
+            for table, key in TABLES.items():
+                raw.execute(_copy(table, key, columns[table], finished=finished), known)
+            if finished:
+                raw.execute(ATTEMPTS)
+            raw.execute("DROP TABLE copies")
+            raw.execute("COMMIT")
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         raw.execute("BEGIN")
-        raw.execute("CREATE TEMP TABLE copies (n INTEGER PRIMARY KEY, id TEXT NOT NULL)")
-        raw.execute(f"INSERT INTO copies {NUMBERS} SELECT n, {NEW_ID} FROM numbers", known)
         for table, key in TABLES.items():
-            columns = [row[1] for row in raw.execute(f"PRAGMA table_info({table})")]
-            raw.execute(_copy(table, key, columns), known)
             raw.execute(f"DELETE FROM {table} WHERE {key} = :original", known)
-        raw.execute("DROP TABLE copies")
-        raw.execute(_COUNTED)
-        raw.execute("COMMIT")
-        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    finally:
-        raw.close()
-
-
-def finish(data: Path) -> None:
-    """Let all that is there have succeeded, at its first attempt."""
-    raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
-    try:
-        raw.execute("BEGIN")
-        raw.execute(
-            "UPDATE tasks SET state = ?, attempt = 1, fence = updated_at, started_at = updated_at, sla_met = 1, "
-            "completed_at = updated_at",
-            (int(State.SUCCEEDED),),
-        )
-        raw.execute(
-            "INSERT INTO attempts (task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, "
-            "epoch, status) SELECT id, 1, 1, fence, 'succeeded', updated_at, updated_at, updated_at, 'bench', 1, 200 "
-            "FROM tasks ORDER BY id"
-        )
         raw.execute("UPDATE counts SET tasks = 0")
-        raw.execute(_COUNTED)
+        raw.execute(COUNTED)
         raw.execute("COMMIT")
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         raw.close()
+    _sync(data / FILE_NAME)
 
 
-_COUNTED = """INSERT INTO counts (tenant, state, tasks) SELECT tenant, state, count(*) FROM tasks WHERE true
-GROUP BY tenant, state ON CONFLICT (tenant, state) DO UPDATE SET tasks = excluded.tasks"""
+def _sync(file: Path) -> None:
+    """Have it all on the disk: whoever commits to it next is not to wait for what was made here."""
+    with file.open("rb+") as opened:
+        os.fsync(opened.fileno())
 
 
 def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int, groups: int = 1, group_ms: int = 0) -> None:
@@ -78,11 +86,18 @@ def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int, group
 
     In so many groups: each is due over such a span, so long after the one before.
     """
-    raw: Any = raw_connection(data / FILE_NAME, ("PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"))
+    raw: Any = raw_connection(data / FILE_NAME, PRAGMAS)
     try:
         schedule, fire = raw.execute("SELECT id, next_id FROM schedules").fetchone()
         known = {"now": now_ms(), "count": count, "schedule": schedule, "original": fire}
-        known |= {"first": first_at_ms, "span": span_ms, "groups": groups, "apart": group_ms}
+        known |= {
+            "from": 0,
+            "together": count,
+            "first": first_at_ms,
+            "span": span_ms,
+            "groups": groups,
+            "apart": group_ms,
+        }
         raw.execute("BEGIN")
         raw.execute("CREATE TEMP TABLE copies (n INTEGER PRIMARY KEY, id TEXT NOT NULL, schedule TEXT NOT NULL)")
         # A fire is of its schedule's partition, and younger.
@@ -106,6 +121,7 @@ def fill_schedules(data: Path, count: int, first_at_ms: int, span_ms: int, group
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     finally:
         raw.close()
+    _sync(data / FILE_NAME)
 
 
 def _multiply(raw: Any, table: str, key: str, original: str, values: dict[str, str], known: dict[str, Any]) -> None:
@@ -119,11 +135,12 @@ def _multiply(raw: Any, table: str, key: str, original: str, values: dict[str, s
     raw.execute(f"DELETE FROM {table} WHERE {key} = {original}", known)
 
 
-def _copy(table: str, key: str, columns: Sequence[str]) -> str:
+def _copy(table: str, key: str, columns: Sequence[str], *, finished: bool) -> str:
     values = {
         key: "copies.id",
         "tenant": "CASE WHEN :tenants = 1 THEN one.tenant ELSE 'tenant-' || copies.n % :tenants END",
         **dict.fromkeys(TIMES, ":first + copies.n * :span / :count"),
+        **(FINISHED if finished and table == "tasks" else {}),
     }
     chosen = ", ".join(values.get(name, f"one.{name}") for name in columns)
     return (

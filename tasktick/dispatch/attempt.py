@@ -43,6 +43,10 @@ class AwaitedSender(Protocol):
 class Sender(AwaitedSender, Protocol):
     """What sends without a task for each request."""
 
+    @property
+    def connecting(self) -> int:
+        """Requests that wait for their connection to be begun."""
+
     def begin(self, request: Request, done: Done) -> Call:
         """Start one request. `done` is called once, by the loop and never before this returns, when it has ended."""
 

@@ -38,9 +38,15 @@ from tasktick.store.protocol import Database, Lane
 log = logs.get("dispatch")
 
 IDLE_MS = 1_000
-CLAIMS_AT_ONCE = 3
+# One that is made while the other is written; more of them are smaller, and each has its price. On PostgreSQL this
+# leaves a connection to write ends on.
+CLAIMS_AT_ONCE = 2
 STORE_REST_MS = 500
 BACKLOG_REST_MS = 20
+# What is claimed goes out first: who is next is decided late, so that in a crowd it is somebody else's turn too.
+CROWDED_REST_MS = 1
+# Connections that wait to be begun: some 10 ms of them.
+CONNECTING_MAX = 32
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -106,6 +112,11 @@ class Dispatcher:
         self._claims = 0
         self._runway = Runway(ready.limits.calls_at_once, self._start)
         self._rest_until_ms = 0.0
+        # Calls begun in this turn of the loop, and batches that wait for another.
+        self._started_in_turn = 0
+        self._crowded = 0
+        # Grows while full batches find their connections: until then, nobody knows what a large one would bring.
+        self._claim_most = CONNECTING_MAX
         # The latest wall clock seen: what was due by it stays due, though the clock be set back.
         self._latest_now = 0
         self._grace_until_ms = 0.0
@@ -125,7 +136,12 @@ class Dispatcher:
             return max(rest_ms, 1)
         now = self._clock.now_ms()
         self._latest_now = max(self._latest_now, now)
-        entries = self._ready.pop(self._config.claim_batch_max, self._latest_now + self._early_ms)
+        if self._crowded or self._tools.sender.connecting >= CONNECTING_MAX:
+            return CROWDED_REST_MS
+        most = min(self._claim_most, self._config.claim_batch_max)
+        entries = self._ready.pop(most, self._latest_now + self._early_ms)
+        if 2 * len(entries) < most:
+            self._claim_most = max(most // 2, CONNECTING_MAX)
         if not entries:
             self._tools.room_came_up()
             upcoming = self._ready.next_wake_at()
@@ -165,6 +181,10 @@ class Dispatcher:
             await self._tools.signing.load({flight.claimed.tenant for flight in flights})
             flights.sort(key=lambda flight: flight.claimed.wake_at)
             await self._send(flights)
+            if self._tools.sender.connecting:
+                self._claim_most = CONNECTING_MAX
+            elif len(flights) >= self._claim_most:
+                self._claim_most = 2 * len(flights)
         except StoreBroken:
             raise
         except StoreError as error:  # nothing of these has been sent; they are given back as if never claimed
@@ -204,7 +224,6 @@ class Dispatcher:
 
     async def _send(self, flights: list[Flight]) -> None:
         """Let each attempt of a claimed batch leave on time."""
-        started = 0
         now = self._clock.now_ms()
         for at, flight in enumerate(flights):
             if flight.payload is None:
@@ -215,17 +234,33 @@ class Dispatcher:
                 # A clock that stepped back must not hold a claim past its permit: it is given back instead.
                 if early_ms > self._early_ms + self._config.start_delay_ms:
                     break
-                started = 0
                 await self._clock.sleep_ms(early_ms)
                 now = self._clock.now_ms()
                 early_ms = self._early_by_ms(flight)
-            if started >= self._config.sends_per_turn_max:
-                started = 0
-                await self._clock.sleep_ms(0)
+            if self._started_in_turn >= self._config.sends_per_turn_max:
+                await self._next_turn()
             if self._stopping or flight.payload is None or early_ms > 0:
                 self._give_back(flight, sent=False)
             elif self._runway.leave(flight):
-                started += 1
+                self._count_start()
+
+    def _count_start(self) -> None:
+        """All batches share a turn of the loop: twenty that each take their fill would make it a long one."""
+        if not self._started_in_turn:
+            asyncio.get_running_loop().call_soon(self._turn_is_over)
+        self._started_in_turn += 1
+
+    def _turn_is_over(self) -> None:
+        self._started_in_turn = 0
+
+    async def _next_turn(self) -> None:
+        """Wait for a turn with room, the oldest batch first."""
+        self._crowded += 1
+        try:
+            while self._started_in_turn >= self._config.sends_per_turn_max:
+                await self._clock.sleep_ms(0)
+        finally:
+            self._crowded -= 1
 
     def _early_by_ms(self, flight: Flight) -> float:
         """How long until it may start."""

@@ -88,6 +88,11 @@ class SpawningSender:
         """Requests that have begun and not ended."""
         return self._sender.in_flight
 
+    @property
+    def connecting(self) -> int:
+        """Requests that wait for their connection to be begun: here each begins its own."""
+        return 0
+
     def begin(self, request: Request, done: Done) -> Call:
         """Make one request in a task of its own."""
         return SpawnedCall(self._spawn, self._sender.send, request, done)

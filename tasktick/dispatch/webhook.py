@@ -141,6 +141,11 @@ class WebhookSender:
         """Requests that have begun and not ended."""
         return len(self._exchanges)
 
+    @property
+    def connecting(self) -> int:
+        """Requests that wait for their connection to be begun: here each begins its own."""
+        return 0
+
     async def start(self) -> None:
         """Open the pool, and make sure that the client below is the one we know."""
         assert http_parser.HttpResponseParser is not http_parser.HttpResponseParserPy, (

@@ -43,8 +43,8 @@ from tasktick.dispatch.wire import Pending, Wire, WireCall
 from tasktick.dispatch.wires import Wires
 from tasktick.service import Spawner
 
-# Connections that a turn of the loop begins to make: about a millisecond.
-DIALS_PER_TURN = 8
+# Connections that a turn of the loop begins to make: some half a millisecond.
+DIALS_PER_TURN = 4
 
 
 class WireSender:
@@ -80,6 +80,11 @@ class WireSender:
     def in_flight(self) -> int:
         """Requests that have begun and not ended."""
         return len(self._calls)
+
+    @property
+    def connecting(self) -> int:
+        """Requests that wait for their connection to be begun."""
+        return len(self._to_dial)
 
     async def start(self) -> None:
         """Open the pool, and make sure that what it stands on is as we know it."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tasktick import logs
-from tasktick.clock import Clock
+from tasktick.clock import Clock, turns
 from tasktick.errors import StoreUnavailable
 from tasktick.metrics import Metrics
 from tasktick.model.task import Due
@@ -26,6 +26,8 @@ CLOCK_STEP_MS = 1_000
 # What becomes due within this part of how early it comes out is moved together: a claim for each would cost more than
 # all that it writes, and there is time enough left to be sent on the millisecond.
 GATHERED_PART = 5
+# Of what is due at one instant, so many get their place in a turn of the loop: the first are claimed meanwhile.
+PUSHED_AT_ONCE = 500
 # Parked tasks of a lane come up again in groups, so many in a transaction, one group after the other.
 PARK_MS = 5_000
 PARK_ROWS = 500
@@ -88,6 +90,16 @@ class Ticker:
     async def push(self, rows: Sequence[Due]) -> None:
         """Let these wait for their turn; those of a full lane are parked, those of a full queue read again later."""
         parked: list[Due] = []
+        for at in range(0, len(rows), PUSHED_AT_ONCE):
+            if at:
+                await turns(1)
+            parked += self._push_some(rows[at : at + PUSHED_AT_ONCE])
+        if parked:
+            await self._park(parked)
+
+    def _push_some(self, rows: Sequence[Due]) -> list[Due]:
+        """Those whose lane is full are left over."""
+        parked: list[Due] = []
         queued = False
         for row in rows:
             match self._ready.push(row):
@@ -101,8 +113,7 @@ class Ticker:
                     pass
         if queued:
             self._wake_dispatcher()
-        if parked:
-            await self._park(parked)
+        return parked
 
     async def _park(self, rows: Sequence[Due]) -> None:
         """Look at these again later, so that they never fill the room of others.

@@ -49,7 +49,12 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     named = any(one.idempotency is not None or one.task.detail.key is not None for one in creates)
     if named:
         await _judge_names(tx, creates, results)
-    await _take_room(tx, creates, results)
+    are_plain = all(_is_plain(one.task) for one in creates)
+    if are_plain and not named:
+        fresh = sorted([one.task for one in creates], key=_id)
+        if await _insert_plain(tx, fresh, unlimited=sorted({task.state.tenant for task in fresh})):
+            return results
+    await _take_room(tx, creates, results, known=are_plain and not named)
     if named:
         await _take_names(tx, creates, results)
     fresh = sorted([one.task for one, result in zip(creates, results, strict=True) if result is None], key=_id)
@@ -67,16 +72,25 @@ _id = attrgetter("state.id")
 async def insert(tx: Transaction, fresh: Sequence[NewTask]) -> None:
     """Insert the rows of new tasks, whose names have been taken."""
     if all(map(_is_plain, fresh)):
-        await tx.run(
-            "task_insert",
-            states=[new_state_row(task.state) for task in fresh],
-            details=[new_detail_row(task.detail) for task in fresh],
-            payloads=[(task.state.id, _encoded(task.payload)) for task in fresh],
-        )
-        await _tell_born(tx, fresh)
+        await _insert_plain(tx, fresh)
     else:
         await insert_fires(tx, fresh)
         await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in fresh])
+
+
+async def _insert_plain(tx: Transaction, fresh: Sequence[NewTask], unlimited: Sequence[str] = ()) -> bool:
+    """Insert these, unless one of these tenants has a quota; whether they were."""
+    inserted = await tx.run(
+        "task_insert",
+        states=[new_state_row(task.state) for task in fresh],
+        details=[new_detail_row(task.detail) for task in fresh],
+        payloads=[(task.state.id, _encoded(task.payload)) for task in fresh],
+        unlimited=unlimited,
+    )
+    if inserted < len(fresh):
+        return False
+    await _tell_born(tx, fresh)
+    return True
 
 
 def _is_plain(task: NewTask) -> bool:
@@ -98,9 +112,10 @@ async def _tell_born(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> Non
     await deltas.write(tx)
 
 
-async def _take_room(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
-    """Let in, in order, those that the quotas of their tenants have room for."""
-    rooms = await tenants.rooms(tx, {one.task.state.tenant for one in creates})
+async def _take_room(tx: Transaction, creates: list[Create], results: list[Any], *, known: bool) -> None:
+    """Let in, in order, those that the quotas of their tenants have room for. `known`: one of them has a quota."""
+    of = {one.task.state.tenant for one in creates}
+    rooms = await (tenants.rooms_of_limited if known else tenants.rooms)(tx, of)
     if not rooms:
         return
     for at, one in enumerate(creates):

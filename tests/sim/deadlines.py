@@ -14,6 +14,10 @@ class Deadlines:
     def in_flight(self) -> int:
         return len(self._deadlines)
 
+    @property
+    def connecting(self) -> int:
+        return 0
+
     def sweep(self, monotonic_ms: float) -> int:
         for task, deadline_ms in list(self._deadlines.items()):
             if deadline_ms <= monotonic_ms and task not in self._expired:

@@ -4,7 +4,11 @@ import asyncio
 
 import pytest
 
+from tasktick.dispatch.dispatcher import CONNECTING_MAX
+from tasktick.dispatch.sender import SpawningSender
 from tasktick.model.state import State
+from tasktick.model.task import Due
+from tasktick.ready.queue import ReadyQueue
 from tasktick.settings import Config, SchedulerConfig
 from tests.sim.stage import Stage, Told, play
 
@@ -33,6 +37,43 @@ def test_a_lane_that_stays_full_costs_few_writes_and_starves_nobody() -> None:
         assert await stage.ended([one.task_id for one in stage.sender.sent], 60) < 30
 
     play(scenario, SMALL)
+
+
+def test_nothing_is_claimed_while_connections_wait_to_be_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose turn it is, is decided as late as can be: what is claimed has had it."""
+    wanted = [CONNECTING_MAX]
+    monkeypatch.setattr(SpawningSender, "connecting", property(lambda self: wanted[0]))
+
+    async def scenario(stage: Stage) -> None:
+        await stage.node.start()
+        ids = await stage.add(0, 20)
+        await asyncio.sleep(0.5)
+        assert (stage.sender.sent, len(stage.node.hands), stage.node.hands.unsettled_claims) == ([], 0, 0)
+        wanted[0] = 0
+        assert await stage.ended(ids) < 1
+
+    play(scenario)
+
+
+def test_claims_begin_small_and_grow_while_they_find_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows at first what a large one would bring: what another tenant has comes with the next one."""
+    limits: list[int] = []
+    pop = ReadyQueue.pop
+
+    def noted(queue: ReadyQueue, limit: int, now_ms: int) -> list[Due]:
+        limits.append(limit)
+        return pop(queue, limit, now_ms)
+
+    monkeypatch.setattr(ReadyQueue, "pop", noted)
+
+    async def scenario(stage: Stage) -> None:
+        await stage.node.start()
+        assert await stage.ended(await stage.add(1_000, 1_000)) < 5
+        assert limits[0] == CONNECTING_MAX < max(limits)
+        await asyncio.sleep(60)
+        assert limits[-1] == CONNECTING_MAX, "where there is little, a large claim is not to be the next"
+
+    play(scenario)
 
 
 def test_what_does_not_fit_into_the_ready_queue_goes_when_there_is_room() -> None:
