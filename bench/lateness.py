@@ -18,7 +18,7 @@ from bench.tasks import now_ms
 ROUNDS = 3
 SECONDS = 10
 # Time to create them all, and to come to rest.
-AHEAD_MS, CREATED_PER_MS = 2_500, 7
+AHEAD_MS, CREATED_PER_MS = 3_500, 6
 RATES = (100, 1_000, 5_000)
 PARTS = ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
 SHOTS = 30
