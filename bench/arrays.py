@@ -21,6 +21,7 @@ from bench.limit_store import new_task
 from bench.tasks import NEXT_YEAR_MS, now_ms
 from tasktick.clock import StoreClock, SystemClock
 from tasktick.model.ids import IdMaker, partition_of
+from tasktick.model.state import State
 from tasktick.service import Services
 from tasktick.store import leases
 from tasktick.store.leases import Start
@@ -43,6 +44,7 @@ END_COLUMNS = {
 }  # fmt: skip
 UNDO_CLAIM = "UPDATE tasks SET state = 2, lease_until = NULL"
 UNDO_END = "UPDATE tasks SET state = 4"
+AFTER = {"task_claim": State.RUNNING, "task_end": State.SUCCEEDED}
 
 
 def _unnested(types: dict[str, str]) -> str:
@@ -81,21 +83,23 @@ class Bench:
         self._by_json = {name: dialect(":now")[name][0] for name in ("task_claim", "task_end")}
         self._by_array = {name: with_arrays(name) for name in self._by_json}
 
-    async def _timed(self, values: Callable[[], dict[str, Any]], statement: Positional, *, arrays: bool) -> float:
+    async def _timed(
+        self, name: str, values: Callable[[], dict[str, Any]], statement: Positional, *, arrays: bool
+    ) -> float:
         began = time.perf_counter()
         given = values()
         said = [given[name] for name in statement.names] if arrays else bound(statement, given)
-        done = await self._raw.execute(statement.text, *said)
+        await self._raw.fetchval(statement.text, *said)
         took = time.perf_counter() - began
-        if int(done.rpartition(" ")[2]) != len(self._ids):
+        done = await self._raw.fetchval("SELECT count(*) FROM tasks WHERE state = $1", AFTER[name])
+        if done != len(self._ids):
             raise RuntimeError(f"a batch of {len(self._ids)} came to {done}")
         return took
 
     def _claim(self) -> dict[str, Any]:
         now = now_ms() + 2 * NEXT_YEAR_MS
         return {"incarnation": WHO, "node": WHO, "claim_id": 1, "beat": 0, "now": now, "early_ms": 15,
-                "start_delay_ms": 2_000,
-                "margin_ms": 2_000}  # fmt: skip
+                "start_delay_ms": 2_000, "margin_ms": 2_000, "chars_max": 0}  # fmt: skip
 
     async def claim(self, *, arrays: bool) -> float:
         await self._raw.execute(UNDO_CLAIM)
@@ -126,8 +130,8 @@ class Bench:
 
     async def _run(self, name: str, by_array: Callable[[], Any], by_json: Callable[[], Any], *, arrays: bool) -> float:
         if arrays:
-            return await self._timed(by_array, self._by_array[name], arrays=True)
-        return await self._timed(by_json, self._by_json[name], arrays=False)
+            return await self._timed(name, by_array, self._by_array[name], arrays=True)
+        return await self._timed(name, by_json, self._by_json[name], arrays=False)
 
 
 async def _measure(url: str, folder: Path, repeats: int) -> dict[tuple[str, int, bool], float]:

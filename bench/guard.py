@@ -78,12 +78,13 @@ async def _write(url: str, text: str, names: Sequence[str], batches: list[list[s
                 "early_ms": 15,
                 "start_delay_ms": 2_000,
                 "margin_ms": 2_000,
+                "chars_max": 0,
             }
             try:
                 await raw.execute(BEGIN_WRITE)
-                said = await raw.execute(text, *(values[name] for name in names))
+                said = await raw.fetchval(text, *(values[name] for name in names))
                 await raw.execute("COMMIT")
-                asked.claimed += int(said.rpartition(" ")[2])
+                asked.claimed += len(msgspec.json.decode(said, type=list[msgspec.Raw]))
             except (asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError):
                 await raw.execute("ROLLBACK")
                 asked.aborted += 1

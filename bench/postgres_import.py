@@ -18,21 +18,20 @@ from bench.figures import Figure, per_second, ratio
 from bench.postgres_stock import SETTINGS, Stock, stock
 from tasktick.model.task import NewTask
 from tasktick.store.postgres import bound, dialect
-from tasktick.store.tasks import DETAIL_COLUMNS, STATE_COLUMNS, detail_row, payload_row, state_row
+from tasktick.store.tasks import NEW_DETAIL_COLUMNS, NEW_STATE_COLUMNS, new_detail_row, new_state_row, payload_row
 from tests.postgres import installed, own_cluster
 
 TASKS, QUICK_TASKS = 20_000, 2_000
 ROUNDS = 5
 SIZES = (1, 50, 500)
 TABLES = {
-    "tasks": STATE_COLUMNS,
-    "task_details": DETAIL_COLUMNS,
+    "tasks": NEW_STATE_COLUMNS,
+    "task_details": NEW_DETAIL_COLUMNS,
     "payloads": ("task_id", "version", "payload"),
 }
-UUIDS = {"id", "task_id", "template_id", "after_id"}
-TYPES = {"state": "smallint", "priority": "integer", "max_attempts": "integer", "payload_version": "integer"}
-TYPES |= dict.fromkeys(("tenant", "queue", "host", "reason", "key", "name", "type", "tags", "payload"), "text")
-TYPES |= dict.fromkeys(("schedule_id", "workflow_id", "step"), "text")
+UUIDS = {"id", "task_id"}
+TYPES = {"state": "smallint", "priority": "integer", "max_attempts": "integer"}
+TYPES |= dict.fromkeys(("tenant", "queue", "host", "key", "name", "type", "tags", "payload"), "text")
 TYPES |= {"version": "integer", "at_most_once": "boolean", "keyed": "boolean", **dict.fromkeys(UUIDS, "uuid")}
 Put = Callable[[asyncpg.Connection, Sequence[NewTask]], Awaitable[None]]
 Row = tuple[Any, ...]
@@ -79,8 +78,8 @@ async def _round(one: Stock, put: Put, size: int, count: int) -> tuple[float, fl
 
 def _rows(fresh: Sequence[NewTask]) -> tuple[list[Row], list[Row], list[Row]]:
     return (
-        [state_row(task.state) for task in fresh],
-        [detail_row(task.detail) for task in fresh],
+        [new_state_row(task.state) for task in fresh],
+        [new_detail_row(task.detail) for task in fresh],
         [payload_row(task.state.id, 1, task.payload) for task in fresh],
     )
 
@@ -101,7 +100,9 @@ async def by_json(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
     """One JSON parameter for each table, in one statement."""
     [statement] = dialect()["task_insert"]
     states, details, payloads = _rows(fresh)
-    await raw.execute(statement.text, *bound(statement, {"states": states, "details": details, "payloads": payloads}))
+    plain = [(task_id, payload) for task_id, _, payload in payloads]
+    given = {"states": states, "details": details, "payloads": plain, "unlimited": []}
+    await raw.execute(statement.text, *bound(statement, given))
 
 
 async def by_arrays(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:

@@ -64,6 +64,8 @@ SECRET_BYTES = 32
 SAME_SIGNAL_MS = 300
 # Files besides connections: the store, logs, the loop's own.
 FILES_SPARE = 128
+# How long a thread that is at work may keep the interpreter from another that waits for it.
+SWITCH_SECONDS = 0.0005
 
 
 def address_policy(config: Config, door: socket.socket) -> AddressPolicy:
@@ -115,11 +117,13 @@ def fit_to_files(config: Config) -> Config:
     return msgspec.structs.replace(config, dispatch=dispatch, server=server)
 
 
-def tune_collector() -> None:
-    """What was loaded stays; walking it again and again would be a third of the time under load."""
+def tune_interpreter() -> None:
+    """What was loaded stays: the collector walking it again and again would be a third of the time under load. And the
+    store's threads get the interpreter soon: each statement waits for it, under load as long as this says."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 async def run_daemon(
@@ -299,7 +303,7 @@ class Daemon:
         services.on_stop("event_streams", feed.close)
         await node.start()
         await server.start(door)
-        tune_collector()
+        tune_interpreter()
         self._say_where(door, key)
         if self._reload_asked:
             self.reload_or_stop()

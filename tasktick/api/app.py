@@ -23,7 +23,6 @@ from tasktick.api.limits import (
     common_headers,
     head_bytes,
     read_body,
-    response_of,
 )
 from tasktick.api.logs_of_jobs import LOG_BYTES_MAX, read_log
 from tasktick.api.ports import Ports
@@ -73,7 +72,7 @@ class Api:
                 return await self._stream(request, reply, request_id, told)
         except Exception as error:  # noqa: BLE001 - a bug becomes a problem with a request id, and one log line
             reply = self._refusal(request, request_id, error)
-        return response_of(reply, request_id, told)
+        return Response(reply, request_id, told)
 
     async def _stream(
         self, request: BaseRequest, streamed: Streamed, request_id: str, told: dict[str, str]

@@ -7,7 +7,6 @@ problem document like any other refusal.
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
 from http import HTTPStatus
 from itertools import chain
 from typing import Any, cast
@@ -22,7 +21,7 @@ from aiohttp.web_request import BaseRequest
 from tasktick import logs
 from tasktick.api import problems
 from tasktick.api.call import Reply
-from tasktick.api.response import Response
+from tasktick.api.response import COMMON_FIELDS, Response
 from tasktick.errors import Refused
 from tasktick.settings import ServerConfig
 
@@ -266,7 +265,7 @@ class LimitedProtocol(RequestHandler):
         else:
             detail = "This is no HTTP request that can be read."
             answer = problems.reply(Refused("malformed", detail), request_id)
-        response = response_of(answer, request_id)
+        response = Response(answer, request_id)
         response.force_close()
         return response
 
@@ -278,23 +277,7 @@ class LimitedProtocol(RequestHandler):
 
 def common_headers(request_id: str) -> dict[str, str]:
     """What every answer carries."""
-    return {
-        "X-Request-Id": request_id,
-        "Cache-Control": "no-store",
-        "X-Content-Type-Options": "nosniff",
-        "Server": "TaskTick",
-    }
-
-
-def response_of(reply: Reply, request_id: str, told: Mapping[str, str] | None = None) -> Response:
-    """An answer as aiohttp sends it, with what it is told to say beside."""
-    fields = common_headers(request_id)
-    fields.update(reply.headers)
-    if told:
-        fields.update(told)
-    if reply.status != HTTPStatus.NO_CONTENT:
-        fields["Content-Type"] = reply.media_type
-    return Response(reply, fields)
+    return {"X-Request-Id": request_id, **COMMON_FIELDS}
 
 
 def raw_reply(reply: Reply) -> bytes:

@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 
 from tasktick.access.vault import MASK, Vault, header_context
-from tasktick.api.call import Call
-from tasktick.api.times import seconds, seconds_or_none, written, written_or_none
+from tasktick.api.call import Call, encode
+from tasktick.api.times import Number, seconds, seconds_or_none, written, written_or_none
+from tasktick.model import task as model
 from tasktick.model.attempt import AttemptRow
 from tasktick.model.ids import partition_of, wire
 from tasktick.model.retry import RetryPolicy
 from tasktick.model.state import State
-from tasktick.model.task import NewTask, Target, TaskState
+from tasktick.model.task import Target, TaskState
 from tasktick.store.rows import DeadLetter, TaskView
 
 Document = dict[str, Any]
@@ -94,52 +95,81 @@ def task(view: TaskView, last: AttemptRow | None, lens: Lens) -> Document:
     }
 
 
-# What is the same of all tasks that are new, in the order of `task`.
-_NEW: Document = dict.fromkeys(
-    (
-        *("id", "key", "tenant", "name", "type", "queue", "priority", "state", "attempt", "max_attempts"),
-        *("interruptions", "series", "run_at", "due_at", "picked_at", "started_at", "completed_at", "expires_at"),
-        *("lateness", "sla", "sla_met", "stages", "held_by", "reason", "delivery", "cancel_requested", "schedule_id"),
-        *("workflow_id", "step", "partition", "target", "retry", "tags", "result", "error", "created_at"),
-        *("updated_at", "version"),
-    )
-) | {
-    "attempt": 0,
-    "interruptions": 0,
-    "series": 1,
-    "stages": _NO_STAGES,
-    "cancel_requested": False,
-    "version": 1,
-}
+class NewTask(msgspec.Struct, kw_only=True, gc=False):
+    """A task that a client has just made, in the order of `task`; what has a value here is the same of all of them."""
+
+    id: str
+    key: str | None
+    tenant: str
+    name: str | None
+    type: str | None
+    queue: str
+    priority: int
+    state: str
+    attempt: int = 0
+    max_attempts: int
+    interruptions: int = 0
+    series: int = 1
+    run_at: str
+    due_at: str
+    picked_at: None = None
+    started_at: None = None
+    completed_at: None = None
+    expires_at: str | None
+    lateness: None = None
+    sla: Number
+    sla_met: None = None
+    stages: msgspec.Raw = msgspec.Raw(msgspec.json.encode(_NO_STAGES))
+    held_by: None = None
+    reason: None = None
+    delivery: str
+    cancel_requested: bool = False
+    schedule_id: None = None
+    workflow_id: None = None
+    step: None = None
+    partition: int
+    target: Document
+    retry: msgspec.Raw
+    tags: dict[str, str]
+    result: None = None
+    error: None = None
+    created_at: str
+    updated_at: str
+    version: int = 1
 
 
-def new_task(new: NewTask, lens: Lens) -> Document:
+def new_task(new: model.NewTask, lens: Lens) -> NewTask:
     """A task that a client has just made: as `task` has it, at a fraction of the cost."""
     state, detail, payload = new.state, new.detail, new.payload
-    created_at = written(detail.created_at)
-    return {
-        **_NEW,
-        "id": wire(TASK, state.id),
-        "key": detail.key,
-        "tenant": state.tenant,
-        "name": detail.name,
-        "type": detail.type,
-        "queue": state.queue,
-        "priority": state.priority,
-        "state": "ready" if state.due_at <= lens.now else "scheduled",
-        "max_attempts": state.max_attempts,
-        "run_at": written(state.run_at),
-        "due_at": written(state.due_at),
-        "expires_at": written_or_none(state.expires_at),
-        "sla": seconds(detail.sla_ms),
-        "delivery": "at_most_once" if state.at_most_once else "at_least_once",
-        "partition": partition_of(state.id),
-        "target": target(payload.target, state.tenant, lens),
-        "retry": retry_policy(payload.retry),
-        "tags": detail.tags,
-        "created_at": created_at,
-        "updated_at": created_at,
-    }
+    created_at, run_at = written(detail.created_at), written(state.run_at)
+    return NewTask(
+        id=wire(TASK, state.id),
+        key=detail.key,
+        tenant=state.tenant,
+        name=detail.name,
+        type=detail.type,
+        queue=state.queue,
+        priority=state.priority,
+        state="ready" if state.due_at <= lens.now else "scheduled",
+        max_attempts=state.max_attempts,
+        run_at=run_at,
+        due_at=run_at if state.due_at == state.run_at else written(state.due_at),
+        expires_at=written_or_none(state.expires_at),
+        sla=seconds(detail.sla_ms),
+        delivery="at_most_once" if state.at_most_once else "at_least_once",
+        partition=partition_of(state.id),
+        target=target(payload.target, state.tenant, lens),
+        retry=_encoded_policy(payload.retry),
+        tags=detail.tags,
+        created_at=created_at,
+        updated_at=created_at,
+    )
+
+
+@lru_cache(maxsize=RETRIES_MAX)
+def _encoded_policy(policy: RetryPolicy) -> msgspec.Raw:
+    """The same of a policy, encoded: most new tasks have one that others have."""
+    return msgspec.Raw(encode(retry_policy(policy)))
 
 
 def lateness_ms(state: TaskState, created_at: int) -> int | None:
@@ -191,9 +221,8 @@ def target(made: Target, tenant: str, lens: Lens) -> Document:
     return document
 
 
-@lru_cache(maxsize=RETRIES_MAX)
 def retry_policy(policy: RetryPolicy) -> Document:
-    """How often, and how long between. Tasks that are made alike share it: nobody may change it."""
+    """How often, and how long between."""
     return {
         "max_attempts": policy.max_attempts,
         "strategy": policy.strategy,

@@ -15,19 +15,24 @@ from aiohttp.web_request import BaseRequest
 
 from tasktick.api.call import Reply
 
+# What every answer says, beside its own id.
+COMMON_FIELDS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Server": "TaskTick"}
+_COMMON_LINES = "".join(f"{name}: {value}\r\n" for name, value in COMMON_FIELDS.items())
+_NOTHING: Mapping[str, str] = {}
 PHRASES = {int(status): status.phrase for status in HTTPStatus}
 # These have no body, and say nothing about one.
 BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
 class Response:
-    """A reply, as aiohttp sends it."""
+    """A reply, as aiohttp sends it, with what it is told to say beside; the id is in characters of a header."""
 
-    __slots__ = ("_fields", "_reply", "keep_alive")
+    __slots__ = ("_reply", "_request_id", "_told", "keep_alive")
 
-    def __init__(self, reply: Reply, fields: Mapping[str, str]) -> None:
+    def __init__(self, reply: Reply, request_id: str, told: Mapping[str, str] = _NOTHING) -> None:
         self._reply = reply
-        self._fields = fields
+        self._request_id = request_id
+        self._told = told
         self.keep_alive: bool | None = None
 
     def force_close(self) -> None:
@@ -51,9 +56,8 @@ class Response:
 
     def _head(self, request: BaseRequest) -> bytes:
         version, reply = request.version, self._reply
-        fields = "\r\n".join([f"{name}: {value}" for name, value in self._fields.items()])
-        if fields.count("\n") != len(self._fields) - 1 or fields.count("\r") != len(self._fields) - 1 or "\0" in fields:
-            raise ValueError("a header's value has a line break")
+        own = _lines({**reply.headers, **self._told} if self._told else reply.headers)
+        kind = "" if reply.status == HTTPStatus.NO_CONTENT else f"Content-Type: {reply.media_type}\r\n"
         # Nothing is said of what HEAD would have found empty.
         has_length = reply.status not in BODILESS and (reply.body or request.method != "HEAD")
         length = f"Content-Length: {len(reply.body)}\r\n" if has_length else ""
@@ -63,6 +67,17 @@ class Response:
         elif version == HttpVersion10:
             connection = "Connection: keep-alive\r\n"
         return (
-            f"HTTP/{version[0]}.{version[1]} {reply.status} {PHRASES[reply.status]}\r\n{fields}\r\n"
+            f"HTTP/{version[0]}.{version[1]} {reply.status} {PHRASES[reply.status]}\r\n"
+            f"X-Request-Id: {self._request_id}\r\n{_COMMON_LINES}{own}{kind}"
             f"{length}Date: {rfc822_formatted_time()}\r\n{connection}\r\n"
         ).encode()
+
+
+def _lines(fields: Mapping[str, str]) -> str:
+    """These headers as they are sent."""
+    if not fields:
+        return ""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
+    if lines.count("\n") != len(fields) or lines.count("\r") != len(fields) or "\0" in lines:
+        raise ValueError("a header's value has a line break")
+    return lines

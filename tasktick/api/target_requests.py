@@ -24,7 +24,7 @@ DELAYS_MAX = 100
 FACTOR_MAX = 1_000.0
 # Targets that are known to be permitted: most tasks call what others call. A new policy forgets them.
 JUDGED_MAX = 2_048
-DEFAULT_SUCCESS = ("2xx",)
+DEFAULT_SUCCESS: tuple[str, ...] = ("2xx",)
 DEFAULT_RETRY = RetryPolicy()
 
 _SUCCESS = re.compile(r"[2-5]xx|[2-5]\d\d|([2-5]\d\d)-([2-5]\d\d)", re.ASCII)
@@ -59,11 +59,12 @@ def aim_of(faults: Faults, request: TargetRequest, sealing: Sealing, at: str = "
         if fault is not None:
             faults.add(*fault)
     kind, body = _body_of(faults, request, at)
-    plain, sealed = _headers_of(faults, request, sealing, at)
-    timeout_ms = checks.duration(
-        faults, f"{at}/timeout", request.timeout, DEFAULT_TIMEOUT_MS, TIMEOUT_LIMIT_MS, least_ms=1
-    )
-    success = _success_of(faults, request.success, f"{at}/success")
+    plain, sealed = _headers_of(faults, request, sealing, at) if request.headers else ({}, {})
+    timeout_ms, success = DEFAULT_TIMEOUT_MS, DEFAULT_SUCCESS
+    if request.timeout is not None:
+        timeout_ms = checks.duration(faults, f"{at}/timeout", request.timeout, 0, TIMEOUT_LIMIT_MS, least_ms=1)
+    if request.success is not None:
+        success = _success_of(faults, request.success, f"{at}/success")
     return Aim(Target(request.url, method, plain, sealed, kind, body, timeout_ms, success), lane)
 
 
@@ -100,9 +101,7 @@ def _headers_of(
     faults: Faults, request: TargetRequest, sealing: Sealing, at: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Headers in the clear and sealed ones."""
-    headers = request.headers
-    if not headers:
-        return {}, {}
+    headers = request.headers or {}
     sensitive = request.sensitive_headers or ()
     if len(sensitive) > SENSITIVE_MAX:
         faults.add(f"{at}/sensitive_headers", f"At most {SENSITIVE_MAX} headers can be named.")
@@ -122,9 +121,7 @@ def _headers_of(
     return plain, sealed
 
 
-def _success_of(faults: Faults, entries: list[str | int] | None, at: str) -> tuple[str, ...]:
-    if entries is None:
-        return DEFAULT_SUCCESS
+def _success_of(faults: Faults, entries: list[str | int], at: str) -> tuple[str, ...]:
     if not 0 < len(entries) <= SUCCESS_MAX:
         faults.add(at, f"There are 1 to {SUCCESS_MAX} entries.")
     for index, entry in enumerate(entries):

@@ -4,6 +4,7 @@ Each task is read, made and refused by itself. With an Idempotency-Key every tas
 from it, so that a batch cut off in the middle goes on where it stopped; the whole answer is kept at the end.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from tasktick.api.idempotency import begin, key_of, reply
 from tasktick.api.rates import RateRefused
 from tasktick.api.routing import NDJSON
 from tasktick.api.schemas import TaskBatch
-from tasktick.api.task_requests import Making, new_task
+from tasktick.api.task_requests import new_task
 from tasktick.api.tasks import OK, TASK, making_of
 from tasktick.errors import Refused, TaskTickError
 from tasktick.model.ids import wire
@@ -26,7 +27,7 @@ from tasktick.store.protocol import Transaction
 from tasktick.store.tasks import CREATE, Create
 
 # Tasks that are read before the loop gets its turn again.
-SLICE = 50
+SLICE = 20
 WRITE_SLICE = 500
 # No key of a client contains it, so no derived key is ever one of a client's.
 JOINT = "\x1f"
@@ -78,36 +79,56 @@ def _listed(call: Call) -> Sequence[msgspec.Raw]:
 
 
 async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None) -> list[Result]:
-    """Make the tasks; a result for each, in order."""
+    """Make the tasks; a result for each, in order. While some are written, the next are read."""
     results: list[Result] = [{} for _ in items]
-    waiting: list[tuple[int, Create]] = []
-    seen: set[str] = set()
-    making = making_of(call)
-    for at, item in enumerate(items):
-        try:
-            waiting.append((at, _one(call, making, item, _derived(key, at), seen)))
-        except TaskTickError as error:
-            results[at] = {"error": problems.item_error(error)}
-        if at % SLICE == SLICE - 1:
-            await call.ports.clock.sleep_ms(0)
-        if len(waiting) >= WRITE_SLICE:
-            await _write(call, waiting, results)
-            waiting = []
-    await _write(call, waiting, results)
+    reading = Reading(call, items, key, results)
+    ready = await reading.next()
+    while ready:
+        _, ready = await asyncio.gather(_write(call, ready, results), reading.next())
     return results
 
 
-def _one(call: Call, making: Making, item: msgspec.Raw | bytes, key: IdempotencyKey | None, seen: set[str]) -> Create:
-    request = TASK.decode(item, call.ports.config.server.json_depth_max)
-    if len(item) > call.ports.config.server.body_max_bytes:
-        raise Refused("payload_too_large", f"A task has at most {call.ports.config.server.body_max_bytes} bytes.")
-    new = new_task(request, making)
-    if request.key is not None:
-        if request.key in seen:
-            detail = "An earlier task of this batch has the same key."
-            raise Refused("key_taken", detail, errors=[("/key", detail)])
-        seen.add(request.key)
-    return Create(new, key, None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id)))
+class Reading:
+    """The tasks of a batch as they are read; what is wrong with one is its result."""
+
+    def __init__(
+        self, call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None, results: list[Result]
+    ) -> None:
+        self._call = call
+        self._items = items
+        self._key = key
+        self._results = results
+        self._making = making_of(call)
+        self._seen: set[str] = set()
+        self._at = 0
+
+    async def next(self) -> list[tuple[int, Create]]:
+        """As many as are written at once, each with its place; none at the end."""
+        ready: list[tuple[int, Create]] = []
+        while self._at < len(self._items) and len(ready) < WRITE_SLICE:
+            at = self._at
+            self._at += 1
+            try:
+                ready.append((at, self._one(at)))
+            except TaskTickError as error:
+                self._results[at] = {"error": problems.item_error(error)}
+            if at % SLICE == SLICE - 1:
+                await self._call.ports.clock.sleep_ms(0)
+        return ready
+
+    def _one(self, at: int) -> Create:
+        item, limits = self._items[at], self._call.ports.config.server
+        request = TASK.decode(item, limits.json_depth_max)
+        if len(item) > limits.body_max_bytes:
+            raise Refused("payload_too_large", f"A task has at most {limits.body_max_bytes} bytes.")
+        new = new_task(request, self._making)
+        if request.key is not None:
+            if request.key in self._seen:
+                detail = "An earlier task of this batch has the same key."
+                raise Refused("key_taken", detail, errors=[("/key", detail)])
+            self._seen.add(request.key)
+        key = _derived(self._key, at)
+        return Create(new, key, None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id)))
 
 
 async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: list[Result]) -> None:

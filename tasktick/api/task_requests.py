@@ -10,7 +10,7 @@ from msgspec import UNSET
 from tasktick.api import faults as checks
 from tasktick.api.faults import Faults
 from tasktick.api.schemas import TargetRequest, TaskPatch, TaskRequest
-from tasktick.api.target_requests import Sealing, aim_of, retry_of
+from tasktick.api.target_requests import DEFAULT_RETRY, Sealing, aim_of, retry_of
 from tasktick.api.times import INSTANT_MAX_MS, Duration, Instant, instant_ms
 from tasktick.model import change as changes
 from tasktick.model.change import Change
@@ -54,21 +54,27 @@ def new_task(request: TaskRequest, making: Making) -> NewTask:
     faults = Faults()
     now, tenant = making.now, making.sealing.tenant
     aim = aim_of(faults, request.target, making.sealing)
-    retry = retry_of(faults, request.retry)
-    key = checks.key(faults, "/key", request.key)
     run_at = _run_at(faults, request.run_at, request.delay, now, making.latest)
-    jitter_ms = checks.duration(faults, "/jitter", request.jitter, 0, JITTER_MAX_MS)
-    expires_in_ms = _expires_in(faults, request.expires_in)
-    queue = checks.name_of(faults, "/queue", request.queue, DEFAULT_QUEUE)
-    priority = checks.number(faults, "/priority", request.priority, DEFAULT_PRIORITY, 0, PRIORITY_MAX)
-    sla_ms = checks.duration(faults, "/sla", request.sla, DEFAULT_SLA_MS, SLA_MAX_MS)
-    name = checks.text(faults, "/name", request.name)
-    kind = checks.text(faults, "/type", request.type)
-    tags = checks.tags(faults, "/tags", request.tags)
-    _check_end(faults, "/run_at", max(run_at, now) + jitter_ms + (expires_in_ms or 0))
+    # What is left out, as most of it is, is not even asked about.
+    retry = DEFAULT_RETRY if request.retry is None else retry_of(faults, request.retry)
+    key = None if request.key is None else checks.key(faults, "/key", request.key)
+    jitter_ms = 0 if request.jitter is None else checks.duration(faults, "/jitter", request.jitter, 0, JITTER_MAX_MS)
+    expires_in_ms = None if request.expires_in is None else _expires_in(faults, request.expires_in)
+    queue, priority, sla_ms = DEFAULT_QUEUE, DEFAULT_PRIORITY, DEFAULT_SLA_MS
+    if request.queue is not None:
+        queue = checks.name_of(faults, "/queue", request.queue, DEFAULT_QUEUE)
+    if request.priority is not None:
+        priority = checks.number(faults, "/priority", request.priority, DEFAULT_PRIORITY, 0, PRIORITY_MAX)
+    if request.sla is not None:
+        sla_ms = checks.duration(faults, "/sla", request.sla, DEFAULT_SLA_MS, SLA_MAX_MS)
+    name = None if request.name is None else checks.text(faults, "/name", request.name)
+    kind = None if request.type is None else checks.text(faults, "/type", request.type)
+    tags = {} if request.tags is None else checks.tags(faults, "/tags", request.tags)
+    starts_at = max(run_at, now)
+    _check_end(faults, "/run_at", starts_at + jitter_ms + (expires_in_ms or 0))
     faults.end()
     task_id = making.ids.new(now, making.ids.partition(key, making.idempotency_key))
-    due_at = max(run_at, now) + _offset(task_id, jitter_ms)
+    due_at = starts_at + _offset(task_id, jitter_ms) if jitter_ms else starts_at
     state = TaskState(
         id=task_id,
         tenant=tenant,

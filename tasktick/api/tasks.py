@@ -85,7 +85,7 @@ async def create(call: Call) -> Reply:
 def created_reply(call: Call, new: NewTask) -> Reply:
     """What a client is told about its new task."""
     document = render.new_task(new, render.lens_of(call))
-    headers = {"Location": f"/v1/tasks/{document['id']}", "ETag": etag(new.state.version)}
+    headers = {"Location": f"/v1/tasks/{document.id}", "ETag": etag(new.state.version)}
     return answer(CREATED, document, headers)
 
 

@@ -64,7 +64,9 @@ def local_ms(value: Instant) -> int | None:
     return _whole_ms(match[1], match[2], "Z") + _fraction_ms(match[3])
 
 
+@lru_cache(maxsize=4_096)
 def _whole_ms(date: str, time: str, offset: str) -> int:
+    """The second that is written so; those of a burst are few, hence the cache."""
     try:
         whole = datetime.fromisoformat(f"{date}T{time}{offset}")
     except ValueError:

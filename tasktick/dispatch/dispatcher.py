@@ -38,7 +38,9 @@ from tasktick.store.protocol import Database, Lane
 log = logs.get("dispatch")
 
 IDLE_MS = 1_000
-CLAIMS_AT_ONCE = 3
+# One that is made while the other is written; more of them are smaller, and each has its price. On PostgreSQL this
+# leaves a connection to write ends on.
+CLAIMS_AT_ONCE = 2
 STORE_REST_MS = 500
 BACKLOG_REST_MS = 20
 # What is claimed goes out first: who is next is decided late, so that in a crowd it is somebody else's turn too.

@@ -110,7 +110,7 @@ class TargetRefused(Refused):
     """A URL that no task may have: `validation_failed` if it is malformed, else `target_forbidden`."""
 
 
-class AddressPolicy(msgspec.Struct, frozen=True):
+class AddressPolicy(msgspec.Struct, frozen=True, cache_hash=True):
     """What the operator has decided: ranges let through, and endpoints refused whatever the range.
 
     The refused endpoints are the daemon's own (listening sockets, its database). One at `0.0.0.0` or

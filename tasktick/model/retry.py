@@ -16,7 +16,7 @@ RETRYABLE_STATUSES = frozenset({408, 425, 429})
 ASKING_STATUSES = frozenset({429, 503})
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True, cache_hash=True):
     """How often, and how long between."""
 
     max_attempts: int = 5

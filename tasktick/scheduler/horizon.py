@@ -32,13 +32,18 @@ class Horizon:
         """Whether the wheel holds as much as it may: it then takes only what is near."""
         return len(self._wheel) >= self._timers_max
 
+    def takes_until(self, now: int) -> int:
+        """Until when it takes what is due; what comes later is left to the loader."""
+        near_until = now + self._near_ms
+        return near_until if self.is_full else max(near_until, self.loaded_until)
+
     def add(self, rows: Iterable[Due], now: int) -> int:
         """Take in waiting tasks, as far as the wheel reaches; how many it took."""
         near_until = now + self._near_ms
-        known_until = near_until if self.is_full else self.loaded_until
+        known_until = self.takes_until(now)
         entries: list[tuple[int, int]] = []
         for row in rows:
-            if row.wake_at > known_until and row.wake_at > near_until:
+            if row.wake_at > known_until:
                 continue
             known = self._near.get(row.id)
             if known is not None and known.wake_at == row.wake_at:
@@ -56,8 +61,7 @@ class Horizon:
 
     def hear(self, timers: Iterable[Timer], now: int) -> int:
         """Take in what others say waits, as far as the wheel reaches; its row is read when its time has come."""
-        near_until = now + self._near_ms
-        known_until = near_until if self.is_full else max(self.loaded_until, near_until)
+        known_until = self.takes_until(now)
         heard = [timer for timer in timers if timer.wake_at <= known_until]
         self.add_timers(heard)
         return len(heard)

@@ -35,7 +35,12 @@ class Intake:
 
     def born(self, states: Sequence[TaskState]) -> None:
         """These rows were just inserted: nothing is known of them yet."""
-        self.due([due_of(state) for state in states if state.state in WAITING])
+        if self._owns is None:
+            # Most are far away, and there is nobody else to hear of them.
+            until = self._horizon.takes_until(self._clock.now_ms())
+            states = [state for state in states if state.wake_at <= until]
+        if states:
+            self.due([due_of(state) for state in states if state.state in WAITING])
 
     def written(self, states: Sequence[TaskState]) -> None:
         """These rows were just committed as they are here."""

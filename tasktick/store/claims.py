@@ -48,8 +48,10 @@ async def take(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[T
     epochs, was_due = request.epochs, request.was_due
     places = zip(ids, map(partition_of, ids), strict=True)
     rows = [(one, at, epochs[at], was_due.get(one)) for one, at in places if at in epochs]
-    changed = await tx.run(
+    chars_max = max(PAYLOAD_CHARS_SURE, PAYLOADS_CHARS_MAX // max(len(ids), 1))
+    taken = await tx.rows(
         "task_claim",
+        Taken,
         rows=rows,
         incarnation=request.incarnation,
         node=request.node,
@@ -59,17 +61,21 @@ async def take(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[T
         start_delay_ms=request.start_delay_ms,
         margin_ms=request.margin_ms,
         beat=request.beat,
+        chars_max=chars_max,
     )
-    chars_max = max(PAYLOAD_CHARS_SURE, PAYLOADS_CHARS_MAX // max(len(ids), 1))
-    taken = await tx.rows("task_claimed", Taken, ids=ids, claim_id=request.claim_id, chars_max=chars_max)
-    if changed:  # a claim that is asked for again, to learn its fate, has been counted
+    if taken:
         claimed = [one.claimed for one in taken]
         deltas = Deltas()
         for one in claimed:
             deltas.moved(one.tenant, one.claimed_from, State.RUNNING, one.id, one.picked_at, one.attempt)
         await deltas.write(tx)
         await lateness.tell_claimed(tx, claimed)
-    return taken
+    if len(taken) == len(ids):
+        return taken
+    # Some are stale; or the claim is asked for again, to learn its fate, and has been counted.
+    claimed_now = {one.claimed.id for one in taken}
+    others = [one for one in ids if one not in claimed_now]
+    return taken + await tx.rows("task_claimed", Taken, ids=others, claim_id=request.claim_id, chars_max=chars_max)
 
 
 async def expired_leases(

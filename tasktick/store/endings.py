@@ -4,8 +4,8 @@ The end of an attempt needs its own fence and claim, from whoever shows them, so
 when a partition has moved. What does not match is stale, and nothing happens.
 
 Nearly all attempts end in nearly the same way: they succeed, and nothing waits for them. Those are a batch of their
-own (`success_batch`), one guarded statement that changes all of its rows or none; where it changes none, because one of
-them is stale, they end like all others, each judged by itself.
+own (`success_batch`), one guarded statement that writes their rows and those of their attempts, all of them or none;
+where it writes none, because one of them is stale, they end like all others, each judged by itself.
 """
 
 import asyncio
@@ -108,10 +108,9 @@ def is_plain(one: End) -> bool:
 async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
     """End attempts that are a plain success."""
     ordered = sorted(ends, key=_task_id)
-    rows = [_success_row(one) for one in ordered]
-    if len({row[0] for row in rows}) < len(rows) or not await tx.whole("task_succeed", len(rows), rows=rows):
+    rows = [_success_row(one, one.attempt) for one in ordered if one.attempt is not None]
+    if len({row[0] for row in rows}) < len(ends) or not await tx.whole("task_succeed", len(rows), rows=rows):
         return await end(tx, ends, ids)
-    await tx.run("attempt_insert", rows=[astuple(one.attempt) for one in ordered if one.attempt is not None])
     await _free_names(tx, ordered)
     deltas = Deltas()
     for one in ordered:
@@ -125,10 +124,28 @@ def _task_id(one: End) -> str:
     return one.claimed.id
 
 
-def _success_row(one: End) -> tuple[Any, ...]:
+def _success_row(one: End, row: AttemptRow) -> tuple[Any, ...]:
     """The row that `task_succeed` reads, in its order."""
     claimed = one.claimed
-    return claimed.id, claimed.fence, claimed.claim_id, one.now, one.started_at, one.sla_met
+    return (
+        claimed.id,
+        claimed.fence,
+        claimed.claim_id,
+        one.now,
+        one.started_at,
+        one.sla_met,
+        row.attempt,
+        row.series,
+        row.picked_at,
+        row.started_at,
+        row.node,
+        row.epoch,
+        row.status,
+        row.response_headers,
+        row.response_body,
+        row.response_encoding,
+        row.truncated,
+    )
 
 
 async def _free_names(tx: Transaction, finished: Sequence[End]) -> None:

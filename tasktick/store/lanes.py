@@ -29,10 +29,7 @@ class Job(msgspec.Struct):
     operation: Operation[Any] | None = None
     batch: Batch | None = None
     items: list[Any] = []
-
-    @property
-    def rows(self) -> int:
-        return max(1, len(self.items))
+    rows: int = 1
 
 
 def _nobody() -> None:
@@ -80,14 +77,17 @@ class LaneWriter:
         if not items:
             return []
         if len(items) <= batch.rows_max:
-            return cast(list[Any], await self._submit(Job(self._future(), batch.lane, batch=batch, items=items)))
+            return cast(list[Any], await self._submit(self._job(batch, items)))
         slices = [items[at : at + batch.rows_max] for at in range(0, len(items), batch.rows_max)]
-        jobs = [Job(self._future(), batch.lane, batch=batch, items=part) for part in slices]
+        jobs = [self._job(batch, part) for part in slices]
         outcomes = await asyncio.gather(*(self._submit(job) for job in jobs), return_exceptions=True)
         joined = _joined(jobs, outcomes)
         if isinstance(joined, BaseException):
             raise joined
         return joined
+
+    def _job(self, batch: Batch, items: list[Any]) -> Job:
+        return Job(self._future(), batch.lane, None, batch, items, len(items))
 
     def _future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
@@ -120,9 +120,7 @@ class LaneWriter:
             self._settle(jobs, [[error] if job.batch else error])
             return
         middle = len(job.items) // 2
-        halves = [
-            Job(self._future(), job.lane, None, job.batch, part) for part in (job.items[:middle], job.items[middle:])
-        ]
+        halves = [self._job(job.batch, part) for part in (job.items[:middle], job.items[middle:])]
         self._waiting_rows += job.rows
         for half in halves:
             await commit([half])
@@ -133,12 +131,13 @@ class LaneWriter:
     def _settle(self, jobs: list[Job], outcomes: list[Any]) -> None:
         for job, outcome in zip(jobs, outcomes, strict=True):
             self._waiting_rows -= job.rows
-            if job.future.done():
+            future = job.future
+            if future.done():
                 continue
             if isinstance(outcome, BaseException):
-                job.future.set_exception(outcome)
+                future.set_exception(outcome)
             else:
-                job.future.set_result(outcome)
+                future.set_result(outcome)
 
 
 def _joined(jobs: list[Job], outcomes: list[Any]) -> list[Any] | BaseException:

@@ -82,12 +82,16 @@ class CommitUnknown(StoreError):
 
 
 class PostgresTransaction:
-    """Runs named statements on one connection; with `last_words`, leaves to the commit what is to go with it."""
+    """Runs named statements on one connection; with `last_words`, leaves to the commit what is to go with it.
 
-    def __init__(self, raw: PostgresConnection, last_words: list[str] | None = None) -> None:
+    `begin` is what it was begun with, to be begun again.
+    """
+
+    def __init__(self, raw: PostgresConnection, last_words: list[str] | None = None, begin: str = BEGIN_WRITE) -> None:
         self._raw = raw
         self._queries = dialect(CLOCK)
         self._last_words = last_words
+        self._begin = begin
 
     async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
         *before, last = self._queries[query]
@@ -101,20 +105,20 @@ class PostgresTransaction:
     async def run(self, query: str, /, **parameters: Any) -> int:
         status = ""
         if self._last_words is not None and query in _WITH_COMMIT:
-            self._last_words.append(self.written_out(query, **parameters))
+            self._last_words.append(written_out_as(query, **parameters))
             return 0
         for statement in self._queries[query]:
             status = await self._raw.execute(statement.text, *bound(statement, parameters))
         return int(status.rpartition(" ")[2])  # such as "INSERT 0 3"
 
     async def whole(self, query: str, count: int, /, **parameters: Any) -> bool:
-        changed = await self.run(query, count=count, **parameters)
-        assert changed in {0, count}, f"{query} counts its rows by itself"
-        return changed == count
-
-    def written_out(self, query: str, /, **parameters: Any) -> str:
-        """A statement with its parameters in it, for who runs it with others in one message."""
-        return "; ".join(written_out(one, parameters) for one in self._queries[query])
+        if await self.run(query, count=count, **parameters) == count:
+            return True
+        # A savepoint before each such statement would cost more than beginning anew does after the odd one.
+        await self._raw.execute(f"ROLLBACK; {self._begin}")
+        if self._last_words is not None:
+            self._last_words.clear()
+        return False
 
     def text(self, query: str) -> str:
         """A statement without parameters, for who runs it as it is."""
@@ -139,6 +143,11 @@ def written_out(statement: Positional, parameters: dict[str, Any]) -> str:
     """A statement with its values in it, as a message of several statements must have them."""
     values = [_literal(value) for value in bound(statement, parameters)]
     return _NUMBERED.sub(lambda number: values[int(number[1]) - 1], statement.text)
+
+
+def written_out_as(query: str, /, **parameters: Any) -> str:
+    """A named statement with its parameters in it, for who runs it with others in one message."""
+    return "; ".join(written_out(one, parameters) for one in dialect()[query])
 
 
 def _literal(value: str | int | None) -> str:
@@ -171,11 +180,11 @@ async def read_with(raw: PostgresConnection, operation: Operation[T], begin: str
 async def write_with(raw: PostgresConnection, work: Operation[T], writer: str, mark: int) -> T:
     """Run work and commit it under this mark. `CommitUnknown` alone leaves open whether it is written."""
     last_words: list[str] = []
-    tx = PostgresTransaction(raw, last_words)
+    # In one message. Not with the commit: who finds out about a commit that is still on its way waits for the mark.
+    begin = f"{BEGIN_WRITE}; {written_out_as('mark_set', writer=writer, mark=mark)}"
     try:
-        # In one message. Not with the commit: who finds out about a commit that is still on its way waits for the mark.
-        await raw.execute(f"{BEGIN_WRITE}; {tx.written_out('mark_set', writer=writer, mark=mark)}")
-        result = await work(tx)
+        await raw.execute(begin)
+        result = await work(PostgresTransaction(raw, last_words, begin))
     except BaseException as error:
         await _undo(raw, error)
         raise
@@ -203,7 +212,7 @@ async def write_unmarked(raw: PostgresConnection, operation: Operation[T], begin
     """Run an operation that may be run again, whatever has become of it."""
     try:
         await raw.execute(begin)
-        result = await operation(PostgresTransaction(raw))
+        result = await operation(PostgresTransaction(raw, begin=begin))
     except BaseException as error:
         await _undo(raw, error)
         raise

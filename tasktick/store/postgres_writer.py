@@ -32,6 +32,8 @@ log = logs.get("store")
 PATIENCE_MS: Mapping[Lane, float] = {Lane.FIRE: float("inf"), Lane.CREATE: 5_000, Lane.UPKEEP: float("inf")}
 CLOSING_PATIENCE_MS = 3_000
 ABORTS_MAX = 20
+# As many fill a transaction: nothing is waited for then.
+FULL_ROWS = 500
 
 
 class Hand(msgspec.Struct):
@@ -85,7 +87,7 @@ class PostgresWriter(LaneWriter):
     async def _work(self, lane: Lane, hand: Hand) -> None:
         wake = self._wakes[lane]
         while True:
-            if self._lanes[lane]:
+            if self._lanes[lane] and self._waiting_rows < FULL_ROWS:
                 await turns(GATHERING_TURNS)
             jobs = self._take(lane)
             if jobs:

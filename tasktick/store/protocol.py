@@ -34,7 +34,11 @@ class Transaction(Protocol):
         ...
 
     async def whole(self, query: str, count: int, /, **parameters: Any) -> bool:
-        """Run a statement that is to change so many rows: it changes all of them, or nothing. Whether it did."""
+        """Run a statement that is to change so many rows: it changes all of them, or nothing. Whether it did.
+
+        It is the first of its transaction: where it changes nothing, it may undo what was done before, and it holds no
+        lock any more.
+        """
         ...
 
 

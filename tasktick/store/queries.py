@@ -2,7 +2,8 @@
 
 A name may hold several statements, separated by `;` at the end of a line; they run in order, and the
 last one's rows or changes are the result. `-- fragment: columns` names a piece of text that a line
-`-- include: columns` in the same file puts in its place; nothing is ever put together at run time.
+`-- include: columns` in the same file puts in its place, also in another fragment; nothing is ever put together at run
+time.
 """
 
 import re
@@ -41,8 +42,13 @@ def parse(text: str) -> dict[str, tuple[str, ...]]:
         if kind == "name":
             if name in found:
                 raise ValueError(f"the statement {name!r} is defined a second time in one file")
-            found[name] = split(_INCLUDE.sub(lambda one: _fragment(fragments, one[1]), body))
+            found[name] = split(_included(fragments, body))
     return found
+
+
+def _included(fragments: dict[str, str], body: str) -> str:
+    """With its fragments in their places, and those that they include."""
+    return _INCLUDE.sub(lambda one: _included(fragments, _fragment(fragments, one[1])), body)
 
 
 def _fragment(fragments: dict[str, str], name: str) -> str:

@@ -66,7 +66,7 @@ class SqliteTransaction:
 
     async def whole(self, query: str, count: int, /, **parameters: Any) -> bool:
         self._raw.execute("SAVEPOINT whole")
-        done: bool = self._last(query, parameters).rowcount == count
+        done: bool = self._last(query, {**parameters, "count": count}).rowcount == count
         if not done:
             self._raw.execute("ROLLBACK TO whole")
         self._raw.execute("RELEASE whole")

@@ -21,16 +21,17 @@ from tasktick.store.rows import Name, StoredPayload, TaskView, columns
 # Payloads that are read at once: 500 of the largest would hold up the writer, and fill the memory.
 PAYLOAD_CHARS_MAX = 4_194_304
 
-# What a new task brings, in the order in which `task_insert` reads it.
-STATE_COLUMNS = (
+# What a new task brings, in the order in which `task_insert` reads it; and what one does that is of a schedule or of a
+# workflow, or was born otherwise than scheduled (`task_insert_whole`).
+NEW_STATE_COLUMNS = (
     *("id", "tenant", "state", "queue", "host", "priority", "run_at", "due_at", "wake_at", "max_attempts"),
-    *("timeout_ms", "updated_at", "at_most_once", "keyed", "expires_at", "completed_at", "reason", "payload_version"),
-    *("template_id", "decide_by", "after_id", "late_at"),
+    *("timeout_ms", "updated_at", "at_most_once", "keyed", "expires_at"),
 )
-DETAIL_COLUMNS = (
-    *("id", "tenant", "created_at", "key", "name", "type", "tags", "sla_ms", "expires_in_ms", "schedule_id"),
-    *("workflow_id", "step"),
-)
+NEW_DETAIL_COLUMNS = ("id", "tenant", "created_at", "key", "name", "type", "tags", "sla_ms", "expires_in_ms")
+_RARE_STATE = ("completed_at", "reason", "payload_version", "template_id", "decide_by", "after_id", "late_at")
+_RARE_DETAIL = ("schedule_id", "workflow_id", "step")
+STATE_COLUMNS = (*NEW_STATE_COLUMNS, *_RARE_STATE)
+DETAIL_COLUMNS = (*NEW_DETAIL_COLUMNS, *_RARE_DETAIL)
 _NO_TAGS = "{}"
 
 
@@ -48,7 +49,12 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     named = any(one.idempotency is not None or one.task.detail.key is not None for one in creates)
     if named:
         await _judge_names(tx, creates, results)
-    await _take_room(tx, creates, results)
+    are_plain = all(_is_plain(one.task) for one in creates)
+    if are_plain and not named:
+        fresh = sorted([one.task for one in creates], key=_id)
+        if await _insert_plain(tx, fresh, unlimited=sorted({task.state.tenant for task in fresh})):
+            return results
+    await _take_room(tx, creates, results, known=are_plain and not named)
     if named:
         await _take_names(tx, creates, results)
     fresh = sorted([one.task for one, result in zip(creates, results, strict=True) if result is None], key=_id)
@@ -65,26 +71,51 @@ _id = attrgetter("state.id")
 
 async def insert(tx: Transaction, fresh: Sequence[NewTask]) -> None:
     """Insert the rows of new tasks, whose names have been taken."""
-    await _insert(tx, fresh, [payload_row(task.state.id, 1, task.payload) for task in fresh])
+    if all(map(_is_plain, fresh)):
+        await _insert_plain(tx, fresh)
+    else:
+        await insert_fires(tx, fresh)
+        await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in fresh])
 
 
-async def insert_fires(tx: Transaction, fresh: Sequence[NewFire]) -> None:
+async def _insert_plain(tx: Transaction, fresh: Sequence[NewTask], unlimited: Sequence[str] = ()) -> bool:
+    """Insert these, unless one of these tenants has a quota; whether they were."""
+    inserted = await tx.run(
+        "task_insert",
+        states=[new_state_row(task.state) for task in fresh],
+        details=[new_detail_row(task.detail) for task in fresh],
+        payloads=[(task.state.id, _encoded(task.payload)) for task in fresh],
+        unlimited=unlimited,
+    )
+    if inserted < len(fresh):
+        return False
+    await _tell_born(tx, fresh)
+    return True
+
+
+def _is_plain(task: NewTask) -> bool:
+    """Whether all that it brings is in the rows of `task_insert`."""
+    return _rare_state(task.state) == _NO_RARE_STATE and _rare_detail(task.detail) == _NO_RARE_DETAIL
+
+
+async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:
     """Insert the rows of new tasks that have no payload of their own: what a fire sends is its schedule's."""
-    await _insert(tx, fresh, [])
-
-
-async def _insert(tx: Transaction, fresh: Sequence[NewTask | NewFire], payloads: list[tuple[Any, ...]]) -> None:
     states = [state_row(task.state) for task in fresh]
-    await tx.run("task_insert", states=states, details=[detail_row(task.detail) for task in fresh], payloads=payloads)
+    await tx.run("task_insert_whole", states=states, details=[detail_row(task.detail) for task in fresh])
+    await _tell_born(tx, fresh)
+
+
+async def _tell_born(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:
     deltas = Deltas()
     for task in fresh:
         deltas.born(task.state.tenant, task.state.state, task.state.id, task.detail.created_at)
     await deltas.write(tx)
 
 
-async def _take_room(tx: Transaction, creates: list[Create], results: list[Any]) -> None:
-    """Let in, in order, those that the quotas of their tenants have room for."""
-    rooms = await tenants.rooms(tx, {one.task.state.tenant for one in creates})
+async def _take_room(tx: Transaction, creates: list[Create], results: list[Any], *, known: bool) -> None:
+    """Let in, in order, those that the quotas of their tenants have room for. `known`: one of them has a quota."""
+    of = {one.task.state.tenant for one in creates}
+    rooms = await (tenants.rooms_of_limited if known else tenants.rooms)(tx, of)
     if not rooms:
         return
     for at, one in enumerate(creates):
@@ -141,10 +172,19 @@ def _names_of(one: Create) -> list[Name]:
 
 
 state_row = attrgetter(*STATE_COLUMNS)
+new_state_row = attrgetter(*NEW_STATE_COLUMNS)
+_rare_state, _rare_detail = attrgetter(*_RARE_STATE), attrgetter(*_RARE_DETAIL)
+_NO_RARE_STATE = (None, None, 1, None, None, None, None)
+_NO_RARE_DETAIL = (None, None, None)
 
 
 def detail_row(detail: TaskDetail) -> tuple[Any, ...]:
-    """The row that `task_insert` reads, by `DETAIL_COLUMNS`."""
+    """The row that `task_insert_whole` reads, by `DETAIL_COLUMNS`."""
+    return *new_detail_row(detail), detail.schedule_id, detail.workflow_id, detail.step
+
+
+def new_detail_row(detail: TaskDetail) -> tuple[Any, ...]:
+    """The row that `task_insert` reads, by `NEW_DETAIL_COLUMNS`."""
     return (
         detail.id,
         detail.tenant,
@@ -152,18 +192,22 @@ def detail_row(detail: TaskDetail) -> tuple[Any, ...]:
         detail.key,
         detail.name,
         detail.type,
-        msgspec.json.encode(detail.tags).decode() if detail.tags else _NO_TAGS,
+        _encoded(detail.tags) if detail.tags else _NO_TAGS,
         detail.sla_ms,
         detail.expires_in_ms,
-        detail.schedule_id,
-        detail.workflow_id,
-        detail.step,
     )
 
 
 def payload_row(task_id: str, version: int, payload: Payload) -> tuple[Any, ...]:
     """A payload as a row."""
-    return task_id, version, msgspec.json.encode(payload).decode()
+    return task_id, version, _encoded(payload)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _encoded(value: Any) -> str:
+    return _encode(value).decode()
 
 
 async def resolve(tx: Transaction, tenant: str, name: str, prefix: str = "tsk") -> str:
@@ -320,8 +364,7 @@ def _change_row(one: Change) -> dict[str, Any]:
 
 async def change_detail(tx: Transaction, detail: TaskDetail) -> None:
     """Write what a task is called."""
-    tags = msgspec.json.encode(detail.tags).decode()
-    row = {"id": detail.id, "name": detail.name, "type": detail.type, "tags": tags}
+    row = {"id": detail.id, "name": detail.name, "type": detail.type, "tags": _encoded(detail.tags)}
     await tx.run("task_detail_change", rows=[row | {"sla_ms": detail.sla_ms, "expires_in_ms": detail.expires_in_ms}])
 
 

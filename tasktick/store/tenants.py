@@ -47,7 +47,12 @@ class Rooms:
 async def rooms(tx: Transaction, tenants: Iterable[str]) -> Rooms:
     """The room of these tenants. Most have no quota: then nothing of them is counted, nor held for others."""
     limited = await tx.rows("tenants_limited", str, tenants=sorted(set(tenants)))
-    return Rooms(await tx.rows("tenants_room", Room, tenants=limited) if limited else [])
+    return await rooms_of_limited(tx, limited) if limited else Rooms([])
+
+
+async def rooms_of_limited(tx: Transaction, tenants: Iterable[str]) -> Rooms:
+    """The same, where it is known that some of them have a quota."""
+    return Rooms(await tx.rows("tenants_room", Room, tenants=sorted(set(tenants))))
 
 
 async def page(tx: Transaction, beyond: str | None, limit: int) -> list[TenantRow]:

@@ -25,7 +25,10 @@ from tasktick.store.sqlite import SqliteTransaction, in_savepoint, step, write_w
 log = logs.get("store")
 
 TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
+# As many fill a commit: nothing is waited for then.
+FULL_ROWS = TURN_ROWS_MAX[Lane.CREATE]
 # After so much an idle moment is used to move the log into the file; after more, it is done without one.
+CHECKPOINT_IDLE_SECONDS = 0.02
 CHECKPOINT_IDLE_ROWS = 2_000
 CHECKPOINT_IDLE_CHARS = 8_388_608
 CHECKPOINT_BUSY_ROWS = 20_000
@@ -53,18 +56,26 @@ class SqliteWriter(LaneWriter):
             if self._log_is_long(CHECKPOINT_BUSY_ROWS, CHECKPOINT_BUSY_CHARS):
                 await self._shorten_log()
                 continue
-            if self._waiting_rows:
+            if 0 < self._waiting_rows < FULL_ROWS:
                 await turns(GATHERING_TURNS)
             jobs = self._take()
             if jobs:
                 await self._commit(jobs)
             elif self._closing:
                 return
-            elif self._log_is_long(CHECKPOINT_IDLE_ROWS, CHECKPOINT_IDLE_CHARS):
-                await self._shorten_log()
-            else:
+            elif not self._log_is_long(CHECKPOINT_IDLE_ROWS, CHECKPOINT_IDLE_CHARS):
                 self._wake.clear()
                 await self._wake.wait()
+            elif await self._stays_idle():
+                await self._shorten_log()
+
+    async def _stays_idle(self) -> bool:
+        """Whether nobody comes for a moment: who is between two calls would wait for the whole log."""
+        self._wake.clear()
+        timer = asyncio.get_running_loop().call_later(CHECKPOINT_IDLE_SECONDS, self._wake.set)
+        await self._wake.wait()
+        timer.cancel()
+        return not self._waiting_rows and not self._closing
 
     def _log_is_long(self, rows: int, chars: int) -> bool:
         return self._rows_in_log > rows or self._chars_in_log > chars

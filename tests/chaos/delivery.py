@@ -102,10 +102,12 @@ def _ended(story: Story, before: Send, send: Send) -> bool:
 
 def _lease_until(story: Story, send: Send) -> int:
     assert story.run is not None
-    line, wanted = story.line_of(send), story.wanted_of(send.task_id)
-    if line is None or wanted is None:
+    line, wanted = story.line_of(send), story.wanted_of(send.task_id) or story.wanted_by_id.get(send.task_id)
+    if wanted is None:
         return FOR_EVER
-    return line.picked_at + story.run.start_delay_ms + wanted.timeout_ms + story.run.lease_margin_ms
+    # Of a task that was deleted no line is left; a fence is no less than the time of its claim.
+    claimed_at = send.fence if line is None else line.picked_at
+    return claimed_at + story.run.start_delay_ms + wanted.timeout_ms + story.run.lease_margin_ms
 
 
 def at_most_once(story: Story) -> Iterator[Violation]:

@@ -64,11 +64,10 @@ def rescue_by_id() -> None:
 
 
 def changed(statements: tuple[str, ...], *changes: tuple[str, str]) -> tuple[str, ...]:
-    text = statements[-1]
     for before, after in changes:
-        assert before in text, f"the bug cannot be planted: {before!r} is not there"
-        text = text.replace(before, after)
-    return (*statements[:-1], text)
+        assert any(before in one for one in statements), f"the bug cannot be planted: {before!r} is not there"
+        statements = tuple(one.replace(before, after) for one in statements)
+    return statements
 
 
 def synchronous_normal() -> None:

@@ -38,7 +38,7 @@ LABELS = (
     "after_renewal",
     "in_commit",
 )
-ACKNOWLEDGED_BY = frozenset({"task_insert", "task_change", "task_delete"})
+ACKNOWLEDGED_BY = frozenset({"task_insert", "task_insert_whole", "task_change", "task_delete"})
 CHECKPOINT_ROWS = 20
 FIRST_BYTE_S = 0.0005
 
@@ -152,6 +152,7 @@ def _wrap_checkpoint(seams: Seams, random: Random) -> None:
         return watched
 
     swap(writer, "CHECKPOINT_IDLE_ROWS", lambda _: CHECKPOINT_ROWS)
+    swap(writer, "CHECKPOINT_IDLE_SECONDS", lambda _: 0)
     swap(writer, "_checkpoint", make)
 
 

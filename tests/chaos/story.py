@@ -146,6 +146,7 @@ class Story:
 
     def _read_calls(self) -> None:
         self.wanted: dict[str, Wanted] = {}
+        self.wanted_by_id: dict[str, Wanted] = {}  # as answers said; the row may be gone
         self.creates: dict[str, list[Call]] = defaultdict(list)  # by mark
         self.acknowledged: dict[str, set[str]] = defaultdict(set)  # ids by mark
         self.actions: dict[str, list[Call]] = defaultdict(list)  # by task
@@ -157,6 +158,7 @@ class Story:
                     task_id = call.returned.ids[at]
                     if task_id is not None:
                         self.acknowledged[wanted.mark].add(task_id)
+                        self.wanted_by_id[task_id] = wanted
             if call.invoked.task_id is not None:
                 self.actions[call.invoked.task_id].append(call)
 

@@ -9,7 +9,15 @@ import pytest
 from tasktick.model.task import TaskDetail, TaskState
 from tasktick.store import tasks
 from tasktick.store.queries import load
-from tasktick.store.tasks import CREATE, DETAIL_COLUMNS, STATE_COLUMNS, Create, detail_row
+from tasktick.store.tasks import (
+    CREATE,
+    DETAIL_COLUMNS,
+    NEW_DETAIL_COLUMNS,
+    NEW_STATE_COLUMNS,
+    STATE_COLUMNS,
+    Create,
+    detail_row,
+)
 from tests.store.world import TENANT, World
 
 MANY = CREATE.rows_max + 50
@@ -40,9 +48,15 @@ async def test_one_of_many_that_is_at_fault_fails_alone(world: World) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["postgres", "sqlite"])
-def test_rows_have_the_columns_of_their_statement_in_its_order(dialect: str) -> None:
-    said = "\n".join(load(dialect)["task_insert"])
-    for table, columns in (("tasks", STATE_COLUMNS), ("task_details", DETAIL_COLUMNS)):
+@pytest.mark.parametrize(
+    ("statement", "states", "details"),
+    [("task_insert", NEW_STATE_COLUMNS, NEW_DETAIL_COLUMNS), ("task_insert_whole", STATE_COLUMNS, DETAIL_COLUMNS)],
+)
+def test_rows_have_the_columns_of_their_statement_in_its_order(
+    dialect: str, statement: str, states: tuple[str, ...], details: tuple[str, ...]
+) -> None:
+    said = "\n".join(load(dialect)[statement])
+    for table, columns in (("tasks", states), ("task_details", details)):
         (listed,) = re.findall(rf"INSERT INTO {table} \((.*?)\)", said, re.DOTALL)
         names = tuple(listed.replace("\n", " ").replace(" ", "").split(","))
         assert (names[1:] if dialect == "postgres" else names) == columns

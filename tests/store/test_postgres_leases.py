@@ -11,6 +11,7 @@ import pytest
 
 from tasktick.model.ids import partition_of
 from tasktick.model.partition import ALL_PARTITIONS
+from tasktick.model.task import Taken
 from tasktick.scheduler.plan import settle
 from tasktick.store import claims, leases, schedules
 from tasktick.store.postgres import BEGIN_WRITE, PostgresTransaction
@@ -97,7 +98,7 @@ async def test_claims_do_not_wait_for_each_other(url: str, world: World) -> None
         # The statement alone: what counts states is one row of a tenant, and comes last.
         fields = {one: getattr(request, one) for one in request.__struct_fields__ if one not in {"epochs", "was_due"}}
         rows = [[one, partition_of(one), request.epochs[partition_of(one)], None] for one in other]
-        assert await tx.run("task_claim", rows=rows, **fields) == len(PARTITIONS)
+        assert len(await tx.rows("task_claim", Taken, rows=rows, chars_max=0, **fields)) == len(PARTITIONS)
 
 
 async def test_a_claim_that_waited_for_an_acquisition_finds_its_term_over(url: str, world: World) -> None:
@@ -111,6 +112,19 @@ async def test_a_claim_that_waited_for_an_acquisition_finds_its_term_over(url: s
         assert waits
         await taking._raw.execute("COMMIT")
         assert await claiming == []
+
+
+async def test_a_claim_that_waited_for_a_task_takes_it_as_it_is_then(url: str, world: World) -> None:
+    """Three of four were changed meanwhile: put off, paused, and told to be something else that matters not."""
+    ids = [await world.create(partition=17) for _ in range(4)]
+    async with open_transaction(url) as other, open_transaction(url) as tx:
+        changes = ("wake_at = wake_at + 3600000", "state = 6", "priority = 9")
+        for one, change in zip(ids, changes, strict=False):
+            await other._raw.execute(f"UPDATE tasks SET {change} WHERE id = '{one}'")
+        claiming = asyncio.ensure_future(claims.claim(tx, ids, world.request()))
+        await until_waiting(url)
+        await other._raw.execute("COMMIT")
+        assert [(one.id, one.priority) for one in await claiming] == [(ids[2], 9), (ids[3], 5)]
 
 
 async def test_what_changes_several_leases_locks_them_in_order(url: str, world: World) -> None:

@@ -148,6 +148,27 @@ async def test_what_is_given_by_ids_is_found_by_its_key(
         assert not elsewhere
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("known", ["nothing", "all", "nobody alive"])
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+async def test_rows_are_changed_in_the_order_in_which_they_were_put(
+    connection: asyncpg.Connection, url: str, known: str, mode: str
+) -> None:
+    """Two that change the same rows wait for each other at the first of them, and so in no ring."""
+    async with _known(connection, url, known):
+        await connection.execute(BEGIN_WRITE)
+        await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+        for name, ordered in (("task_claim", "owned"), ("task_succeed", "given")):
+            [statement] = dialect()[name]
+            nodes = list(_nodes(await _prepared_plan(connection, statement)))
+            (change,) = [one for one in nodes if (one["Node Type"], one.get("Alias")) == ("ModifyTable", "t")]
+            (join,) = [one for one in change["Plans"] if one["Parent Relationship"] == "Outer"]
+            first = next(one for one in join["Plans"] if one["Parent Relationship"] == "Outer")
+            assert (join["Node Type"], first["Node Type"], first["CTE Name"]) == ("Nested Loop", "CTE Scan", ordered)
+            (cte,) = [one for one in nodes if one.get("Subplan Name") == f"CTE {ordered}"]
+            assert cte["Node Type"] == "Sort"
+
+
 def _by_key(node: dict[str, Any]) -> bool:
     """Whether it looks rows up by an id, and does not read a table or an index from end to end."""
     if node["Node Type"] == "ModifyTable":

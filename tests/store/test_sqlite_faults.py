@@ -31,7 +31,7 @@ from tests.store.drivers import spawn
 from tests.store.world import World
 
 logs.configure()
-writer.CHECKPOINT_IDLE_ROWS = int(sys.argv[2])
+writer.CHECKPOINT_BUSY_ROWS = int(sys.argv[2])
 
 async def main():
     crashed = asyncio.get_running_loop().create_future()

@@ -4,7 +4,7 @@ import msgspec
 
 from tests.chaos.history import AttemptLine, Fault
 from tests.unit.chaos.bad import shows, tried_twice
-from tests.unit.chaos.scenes import START, Scene
+from tests.unit.chaos.scenes import START, Scene, of_a_deleted_task
 
 
 @shows("sent_twice")
@@ -60,6 +60,11 @@ def two_at_a_time(scene: Scene) -> None:
     scene.hit(task, 150, attempt=2, fence=2)
     scene.line(task, 2, "succeeded", 161)
     scene.row(task, attempt=2)
+
+
+@shows("overlap")
+def two_at_a_time_of_a_task_that_was_deleted(scene: Scene) -> None:
+    of_a_deleted_task(scene, again_after=900)
 
 
 @shows("at_most_once_twice")

@@ -135,3 +135,12 @@ class Scene:
         listed = Counter(row.state for row in rows)
         sql = SqlDump(END, rows, self.attempts, self.dead_letters, dict(self.counts), self.integrity)
         return [*self.records_before_end, sql, ApiDump(END, told, dict(listed))]
+
+
+def of_a_deleted_task(scene: Scene, again_after: int) -> None:
+    """A request whose sender was held, and the next one, so long after the claim; then the task was deleted."""
+    task = scene.create(timeout_ms=400)
+    scene.hit(task, 10, fence=START + 5, took=5_000, status=None)
+    scene.hit(task, 5 + again_after, attempt=2, fence=START + 5 + again_after)
+    scene.call(2_000, "delete", task_id=task)
+    scene.counts["purged"] = 1

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.chaos.checker import check
 from tests.chaos.history import HistoryWriter, Wanted, read
-from tests.unit.chaos.scenes import BODY, Scene
+from tests.unit.chaos.scenes import BODY, Scene, of_a_deleted_task
 
 
 def accepts(scene: Scene, **counted: int) -> None:
@@ -43,6 +43,13 @@ def test_a_duplicate_that_a_kill_explains() -> None:
     scene.line(task, 2, "succeeded", 341)
     scene.row(task, attempt=2)
     accepts(scene, duplicates=1, attempt_interrupted=1)
+
+
+def test_an_attempt_after_the_lease_of_one_that_was_held_though_the_task_was_deleted() -> None:
+    scene = Scene("kills")
+    of_a_deleted_task(scene, again_after=1_150)
+    scene.kill(2_100)
+    accepts(scene, acknowledged=1)
 
 
 def test_a_create_that_nobody_heard_of_may_be_there_or_not() -> None:

@@ -26,6 +26,12 @@ def test_fragments_stand_where_they_are_included() -> None:
     assert parse(text) == {"one": ("SELECT\n    a, b\nFROM t",)}
 
 
+def test_fragments_may_include_others() -> None:
+    fragments = "-- fragment: a\n    a\n\n-- fragment: both\n-- include: a\n    , b\n\n"
+    text = f"{fragments}-- name: one\nSELECT\n-- include: both\n;\n"
+    assert parse(text) == {"one": ("SELECT\n    a\n    , b",)}
+
+
 def test_comments_within_a_statement_fall_away() -> None:
     assert parse("-- name: one\nSELECT 1\n    -- which is: not two\n;\n") == {"one": ("SELECT 1",)}
 

@@ -26,9 +26,12 @@ class Flawed:
         self.raw.execute("CREATE TABLE counts (tenant TEXT, state INTEGER, tasks INTEGER, PRIMARY KEY (tenant, state))")
         self.fail: dict[str, BaseException] = {}
         self.executed: list[str] = []
+        self.shortened = asyncio.Event()
 
     def execute(self, statement: str, *parameters: Any) -> Any:
         self.executed.append(statement)
+        if "checkpoint" in statement:
+            self.shortened.set()
         for start, error in self.fail.items():
             if statement.startswith(start):
                 raise error
@@ -89,6 +92,10 @@ class Bench:
     @property
     def kept(self) -> dict[str, int]:
         return dict(self.raw.raw.execute("SELECT tenant, tasks FROM counts ORDER BY tenant").fetchall())
+
+    async def has_shortened(self) -> None:
+        """Wait until the log was shortened, or that was tried."""
+        await asyncio.wait_for(self.raw.shortened.wait(), 5)
 
     async def settle(self) -> None:
         self.writer.close()
@@ -252,11 +259,22 @@ async def test_what_is_split_stops_at_the_unknown(bench: Bench) -> None:
 
 async def test_an_idle_moment_shortens_the_log(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_module, "CHECKPOINT_IDLE_ROWS", 3)
+    monkeypatch.setattr(writer_module, "CHECKPOINT_IDLE_SECONDS", 0)
     await bench.writer.write_batch(bench.batch(), ["a", "b", "c"])
     assert not any("checkpoint" in one for one in bench.raw.executed)
     await bench.writer.write_batch(bench.batch(), ["d"])
+    await bench.has_shortened()
     await bench.settle()
     assert [one for one in bench.raw.executed if "checkpoint" in one] == ["PRAGMA wal_checkpoint(PASSIVE)"]
+
+
+async def test_between_two_calls_is_no_idle_moment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "CHECKPOINT_IDLE_ROWS", 0)
+    monkeypatch.setattr(writer_module, "CHECKPOINT_IDLE_SECONDS", 3_600)
+    for name in "ab":
+        await bench.writer.write_batch(bench.batch(), [name])
+    await asyncio.wait_for(bench.settle(), 5)
+    assert not any("checkpoint" in one for one in bench.raw.executed)
 
 
 async def test_long_bodies_shorten_the_log_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,8 +296,10 @@ async def test_a_checkpoint_that_fails_is_unknown_too(bench: Bench, monkeypatch:
 
 async def test_a_checkpoint_may_wait_for_a_full_disk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_module, "CHECKPOINT_IDLE_ROWS", 0)
+    monkeypatch.setattr(writer_module, "CHECKPOINT_IDLE_SECONDS", 0)
     bench.raw.fail["PRAGMA wal_checkpoint"] = full()
     await bench.writer.write(bench.noting("a"))
+    await bench.has_shortened()
     assert await bench.writer.write(bench.noting("b")) == "b"
     assert bench.crashes == []
 

