@@ -22,7 +22,7 @@ from bench.tasks import now_ms
 
 TASKS = 20_000
 # Time to create them all.
-AHEAD_MS, CREATED_PER_MS = 1_500, 5
+AHEAD_MS, CREATED_PER_MS = 3_000, 4
 ROUNDS = 3
 WIDE, NARROW = 256, 64
 SECONDS_MAX = 60

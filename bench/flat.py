@@ -57,6 +57,8 @@ class Once(msgspec.Struct, frozen=True):
     rate: float
     cpu_us: float
     late_ms: list[float]
+    server_us: float = 0.0
+    """Of the database's processes, a fire."""
 
 
 class Beside:
@@ -84,7 +86,8 @@ def in_place(place: Place, port: int, size: Size) -> Callable[[int], Once]:
         fired = fire(place, port, size.fires)
         with running(place.data, place.store) as daemon:
             late = steady(daemon, port, size.per_second, size.seconds)
-        return Once(per_second(size.fires, fired.seconds), fired.cpu_seconds / size.fires * 1e6, late)
+        daemon_us, server_us = (spent / size.fires * 1e6 for spent in (fired.cpu_seconds, fired.server_seconds))
+        return Once(per_second(size.fires, fired.seconds), daemon_us, late, server_us)
 
     return once
 
@@ -167,6 +170,9 @@ def _figures(kind: str, base: Beside, others: list[Beside], size: Size) -> list[
             figures.append(ratio(f"{ours.name} to {base.name}", ours, limit, at_least(WITHIN)))
         cost = tuple(one.cpu_us for one in beside.found)
         figures.append(Figure(f"{kind}: processor per fire beside {beside.name}", "µs", cost))
+        if any(one.server_us for one in beside.found):
+            cost = tuple(one.server_us for one in beside.found)
+            figures.append(Figure(f"{kind}: of the database, beside {beside.name}", "µs", cost))
         for part, name in ((0.5, "p50"), (0.99, "p99")):
             target = None if beside is base else no_later_than(base.late(part))
             title = f"{kind}: late at {size.per_second}/s beside {beside.name}, {name}"

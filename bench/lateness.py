@@ -6,11 +6,14 @@ is later than a target itself, its lateness is the target.
 """
 
 import time
+from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from statistics import median
 
 from bench.daemon import Daemon, running
 from bench.figures import Figure, Target, at_most, percentile
+from bench.places import kinds, places
 from bench.processes import ask, child
 from bench.receiver import ask_receiver
 from bench.tasks import now_ms
@@ -18,13 +21,14 @@ from bench.tasks import now_ms
 ROUNDS = 3
 SECONDS = 10
 # Time to create them all, and to come to rest.
-AHEAD_MS, CREATED_PER_MS = 2_500, 7
+AHEAD_MS, CREATED_PER_MS = 3_500, 6
 RATES = (100, 1_000, 5_000)
 PARTS = ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
 SHOTS = 30
 SHOT_AHEAD_MS = 2_000
 SETTLE_SECONDS_MAX = 15
 LOOK_SECONDS = 0.05
+LIMIT = "limit, a bare timer"
 
 TARGETS: dict[tuple[int, str], Target] = {
     (100, "p50"): at_most(0.6),
@@ -85,36 +89,44 @@ def within(target: Target, limit_ms: float) -> Target:
 
 
 def measure(folder: Path, quick: bool = False) -> list[Figure]:
-    """The question, beside bare timers."""
+    """The question, of both stores beside bare timers."""
     seconds, rounds, count = (2, 1, 3) if quick else (SECONDS, ROUNDS, SHOTS)
     found: dict[tuple[str, int], list[list[float]]] = {}
-    with child("bench.receiver") as receiver, running(folder / "late") as daemon:
+    single: dict[str, list[float]] = {}
+    with child("bench.receiver") as receiver, ExitStack() as stack:
         port = receiver["port"]
+        daemons: dict[str, Daemon] = {}
+        for kind in kinds():
+            place = stack.enter_context(places(kind, folder)).new("late")
+            daemons[kind] = stack.enter_context(running(place.data, place.store))
         for _ in range(rounds):
             for rate in RATES:
-                found.setdefault(("limit", rate), []).append(bare(port, rate, seconds))
-                found.setdefault(("ours", rate), []).append(steady(daemon, port, rate, seconds))
-        single = shots(daemon, port, count)
+                found.setdefault((LIMIT, rate), []).append(bare(port, rate, seconds))
+                for kind, daemon in daemons.items():
+                    found.setdefault((kind, rate), []).append(steady(daemon, port, rate, seconds))
+        for kind, daemon in daemons.items():
+            single[kind] = shots(daemon, port, count)
+    return _figures(found) + [figure for kind, late in single.items() for figure in _of_shots(kind, late, found, count)]
+
+
+def _figures(found: dict[tuple[str, int], list[list[float]]]) -> list[Figure]:
     figures = []
-    limits = {
-        (rate, part): median(percentile(one, part) for one in found["limit", rate])
-        for rate in RATES
-        for part, _ in PARTS
-    }
-    for rate in RATES:
-        for part, name in PARTS:
-            for who, title in (
-                ("ours", f"late at {rate:,}/s, {name}"),
-                ("limit", f"limit: bare timer at {rate:,}/s, {name}"),
-            ):
-                values = tuple(percentile(one, part) for one in found[who, rate])
-                target = TARGETS.get((rate, name)) if who == "ours" else None
-                figures.append(Figure(title, "ms", values, target and within(target, limits[rate, part])))
-    ours = [one for (who, _), lists in found.items() if who == "ours" for part in lists for one in part]
-    early = sum(1 for late in [*ours, *single] if late < 0)
+    for (who, rate), part in product(found, PARTS):
+        values = tuple(percentile(one, part[0]) for one in found[who, rate])
+        target = TARGETS.get((rate, part[1])) if who != LIMIT else None
+        if target is not None:
+            target = within(target, median(percentile(one, part[0]) for one in found[LIMIT, rate]))
+        figures.append(Figure(f"{who}: late at {rate:,}/s, {part[1]}", "ms", values, target))
+    return figures
+
+
+def _of_shots(
+    kind: str, late: list[float], found: dict[tuple[str, int], list[list[float]]], count: int
+) -> list[Figure]:
+    """Single shots; and whether anything of this store was ever early."""
+    steadily = [one for (who, _), rounds in found.items() if who == kind for part in rounds for one in part]
     return [
-        *figures,
-        Figure(f"late, {count} single shots, p50", "ms", (percentile(single, 0.5),), at_most(3)),
-        Figure(f"late, {count} single shots, latest", "ms", (max(single),)),
-        Figure("fired early", "", (early,), at_most(0)),
+        Figure(f"{kind}: late, {count} single shots, p50", "ms", (percentile(late, 0.5),), at_most(3)),
+        Figure(f"{kind}: late, {count} single shots, latest", "ms", (max(late),)),
+        Figure(f"{kind}: fired early", "", (sum(one < 0 for one in [*steadily, *late]),), at_most(0)),
     ]

@@ -124,7 +124,7 @@ async def fill_history(raw: asyncpg.Connection, rows: int, days: int) -> None:
         await raw.execute("SELECT make_history_day($1)", first)
         await raw.execute(FINISHED, first, rows // days, payload)
     await raw.execute("SET synchronous_commit = on")
-    await raw.execute("VACUUM ANALYZE")
+    await _settle(raw)
 
 
 async def fill(raw: asyncpg.Connection, count: int, first_at_ms: int, span_ms: int, tenants: int = 1) -> None:
@@ -158,7 +158,13 @@ async def fill(raw: asyncpg.Connection, count: int, first_at_ms: int, span_ms: i
         "GROUP BY tenant"
     )
     await raw.execute("SET synchronous_commit = on")
+    await _settle(raw)
+
+
+async def _settle(raw: asyncpg.Connection) -> None:
+    """What was made here is to be no work for the server beside what is measured next."""
     await raw.execute("VACUUM ANALYZE")
+    await raw.execute("CHECKPOINT")
 
 
 @asynccontextmanager
