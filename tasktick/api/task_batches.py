@@ -83,6 +83,8 @@ async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: Idempot
     results: list[Result] = [{} for _ in items]
     reading = Reading(call, items, key, results)
     ready = await reading.next()
+    if not ready:  # all of them are refused: what is left of a rate is told all the same
+        await call.take(0)
     while ready:
         _, ready = await asyncio.gather(_write(call, ready, results), reading.next())
     return results

@@ -126,6 +126,7 @@ async def test_what_counts_says_what_is_left_whatever_comes_of_it(served: Served
     assert again.headers["RateLimit"] == first.headers["RateLimit"]  # a batch that is repeated makes nothing
 
     for status, answer in (
+        (200, await served.ask("POST", "/v1/tasks/batch", {"tasks": [{}]})),
         (409, await served.ask("POST", "/v1/tasks", {**TASK, "key": "k"})),
         (422, await served.ask("POST", "/v1/tasks", TASK, headers={"Idempotency-Key": "/v1/tasks"})),
         (412, await served.ask("PUT", "/v1/tasks/key:k", TASK, headers={"If-Match": '"77"'})),
