@@ -232,8 +232,13 @@ class WireSender:
             if pending is None or call not in self._calls:  # it has ended meanwhile
                 self._wires.give_room_back()
                 continue
+            now_ms = self._monotonic()
+            if now_ms > call.request.start_by_ms:  # nobody has swept it yet
+                self._wires.give_room_back()
+                self._end(call, TOO_LATE)
+                continue
             pending.is_queued = False
-            wire = self._wires.take(pending.target.key, self._monotonic())
+            wire = self._wires.take(pending.target.key, now_ms)
             if wire is not None:
                 self._wires.give_room_back()
                 self._start(call, pending, wire)

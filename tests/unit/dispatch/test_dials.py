@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
-from tasktick.dispatch.outcome import NEVER_MS, Outcome
+from tasktick.dispatch.outcome import NEVER_MS, Outcome, Request
 from tasktick.dispatch.sender import SenderLimits
 from tasktick.dispatch.wire_sender import DIALS_PER_TURN, WireSender
 from tests.fakes.receivers import Receiver, honest
@@ -71,6 +71,24 @@ async def test_whose_turn_does_not_come_in_time_has_asked_nobody() -> None:
             await until(lambda: sender.connecting == 0)
             assert sender._wires._count == 0
             assert receiver.connections == 0
+    finally:
+        await sender.close()
+
+
+async def test_whose_turn_comes_too_late_has_asked_nobody_though_it_was_not_swept() -> None:
+    now_ms = 0.0
+    sender = WireSender(LOOPBACK, lambda: now_ms, SenderLimits(), FakeResolver())
+    await sender.start()
+    outcomes: list[Outcome] = []
+    try:
+        async with Receiver(honest) as receiver:
+            for _ in range(WANTED):
+                late = Request("POST", receiver.url, [], b"{}", deadline_ms=9.0, start_by_ms=1.0)
+                sender.begin(late, outcomes.append)
+            now_ms = 2.0
+            await until(lambda: len(outcomes) == WANTED)
+            assert {(outcome.error_code, outcome.byte_left) for outcome in outcomes} == {("too_late", False)}
+            assert (sender.connecting, sender._wires._count, receiver.connections) == (0, 0, 0)
     finally:
         await sender.close()
 

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from aiohttp.abc import ResolveResult
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -140,12 +141,21 @@ async def test_connecting_ends_with_the_start_delay() -> None:
 
 async def test_a_connection_made_too_late_is_not_written_to() -> None:
     """The clock is looked at again between connecting and writing."""
-    ticks = iter([0.0, 2.0])
+    now_ms = 0.0
+
+    class Slow(FakeResolver):
+        async def resolve(
+            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+        ) -> list[ResolveResult]:
+            nonlocal now_ms
+            now_ms = 2.0
+            return await super().resolve(host, port, family)
+
     async with Receiver(honest) as receiver:
-        sender = new_sender(monotonic=lambda: next(ticks, 3.0), resolver=FakeResolver())
+        sender = new_sender(monotonic=lambda: now_ms, resolver=Slow({"slow.test": ["127.0.0.1"]}))
         await sender.start()
-        late = Request("POST", receiver.url, [], b"{}", deadline_ms=9.0, start_by_ms=1.0)
-        outcome = await sender.send(late)
+        url = f"http://slow.test:{receiver.port}/"
+        outcome = await sender.send(Request("POST", url, [], b"{}", deadline_ms=9.0, start_by_ms=1.0))
         await sender.close()
         assert (outcome.error_code, outcome.byte_left) == ("connect_timeout", False)
         assert receiver.hits == []
