@@ -18,19 +18,27 @@ class Order(Generic[Item]):
     __slots__ = ("_late", "_run")
 
     def __init__(self) -> None:
-        self._run: deque[Item] = deque()
+        # None until there are two: most lanes have one entry, and an empty deque is ten times as large as that.
+        self._run: deque[Item] | None = None
         self._late: list[Item] = []
 
     def __len__(self) -> int:
-        return len(self._run) + len(self._late)
+        return len(self._run or ()) + len(self._late)
 
     def push(self, item: Item) -> None:
         """Put one where it belongs."""
         run = self._run
-        if not run or run[-1] < item:
+        if run:
+            if run[-1] < item:
+                run.append(item)
+            else:
+                heappush(self._late, item)
+        elif run is not None:
             run.append(item)
+        elif self._late:
+            self._run = deque((item,))
         else:
-            heappush(self._late, item)
+            self._late.append(item)
 
     def first(self) -> Item | None:
         """The smallest, which stays; None if there is none."""
@@ -42,13 +50,14 @@ class Order(Generic[Item]):
     def pop(self) -> None:
         """Drop the smallest."""
         run = self._run
-        if self._late and not (run and run[0] < self._late[0]):
-            heappop(self._late)
-        else:
+        if run and not (self._late and self._late[0] < run[0]):
             run.popleft()
+        else:
+            heappop(self._late)
 
     def keep(self, is_live: Callable[[Item], bool]) -> None:
         """Drop all others."""
-        self._run = deque(filter(is_live, self._run))
+        if self._run is not None:
+            self._run = deque(filter(is_live, self._run))
         self._late = list(filter(is_live, self._late))
         heapify(self._late)

@@ -1,5 +1,6 @@
 """Whatever comes, in whatever order: the smallest goes first."""
 
+import tracemalloc
 from heapq import heappop, heappush
 
 from hypothesis import given
@@ -26,3 +27,18 @@ def test_it_is_a_heap(steps: list[int | str]) -> None:
             order.pop()
         assert len(order) == len(heap)
         assert order.first() == (heap[0] if heap else None)
+
+
+def test_one_alone_is_small() -> None:
+    """A hundred thousand lanes of one entry each are no rare sight: a task for each receiver."""
+    count = 1_000
+    items = [(number, number) for number in range(count)]
+    tracemalloc.start()
+    try:
+        orders: list[Order[tuple[int, int]]] = [Order() for _ in items]
+        for order, item in zip(orders, items, strict=True):
+            order.push(item)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held / count < 300
