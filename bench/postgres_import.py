@@ -18,7 +18,7 @@ from bench.figures import Figure, per_second, ratio
 from bench.postgres_stock import SETTINGS, Stock, stock
 from tasktick.model.task import NewTask
 from tasktick.store.postgres import bound, dialect
-from tasktick.store.tasks import NEW_DETAIL_COLUMNS, NEW_STATE_COLUMNS, new_detail_row, new_state_row, payload_row
+from tasktick.store.task_rows import NEW_DETAIL_COLUMNS, NEW_STATE_COLUMNS, new_detail_row, new_state_row, payload_row
 from tests.postgres import installed, own_cluster
 
 TASKS, QUICK_TASKS = 20_000, 2_000

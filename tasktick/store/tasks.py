@@ -17,22 +17,18 @@ from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, TaskView, columns
+from tasktick.store.task_rows import (
+    detail_row,
+    encoded,
+    is_plain,
+    new_detail_row,
+    new_state_row,
+    payload_row,
+    state_row,
+)
 
 # Payloads that are read at once: 500 of the largest would hold up the writer, and fill the memory.
 PAYLOAD_CHARS_MAX = 4_194_304
-
-# What a new task brings, in the order in which `task_insert` reads it; and what one does that is of a schedule or of a
-# workflow, or was born otherwise than scheduled (`task_insert_whole`).
-NEW_STATE_COLUMNS = (
-    *("id", "tenant", "state", "queue", "host", "priority", "run_at", "due_at", "wake_at", "max_attempts"),
-    *("timeout_ms", "updated_at", "at_most_once", "keyed", "expires_at"),
-)
-NEW_DETAIL_COLUMNS = ("id", "tenant", "created_at", "key", "name", "type", "tags", "sla_ms", "expires_in_ms")
-_RARE_STATE = ("completed_at", "reason", "payload_version", "template_id", "decide_by", "after_id", "late_at")
-_RARE_DETAIL = ("schedule_id", "workflow_id", "step")
-STATE_COLUMNS = (*NEW_STATE_COLUMNS, *_RARE_STATE)
-DETAIL_COLUMNS = (*NEW_DETAIL_COLUMNS, *_RARE_DETAIL)
-_NO_TAGS = "{}"
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -49,7 +45,7 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     named = any(one.idempotency is not None or one.task.detail.key is not None for one in creates)
     if named:
         await _judge_names(tx, creates, results)
-    are_plain = all(_is_plain(one.task) for one in creates)
+    are_plain = all(is_plain(one.task) for one in creates)
     if are_plain and not named:
         fresh = sorted([one.task for one in creates], key=_id)
         if await _insert_plain(tx, fresh, unlimited=sorted({task.state.tenant for task in fresh})):
@@ -71,7 +67,7 @@ _id = attrgetter("state.id")
 
 async def insert(tx: Transaction, fresh: Sequence[NewTask]) -> None:
     """Insert the rows of new tasks, whose names have been taken."""
-    if all(map(_is_plain, fresh)):
+    if all(map(is_plain, fresh)):
         await _insert_plain(tx, fresh)
     else:
         await insert_fires(tx, fresh)
@@ -84,18 +80,13 @@ async def _insert_plain(tx: Transaction, fresh: Sequence[NewTask], unlimited: Se
         "task_insert",
         states=[new_state_row(task.state) for task in fresh],
         details=[new_detail_row(task.detail) for task in fresh],
-        payloads=[(task.state.id, _encoded(task.payload)) for task in fresh],
+        payloads=[(task.state.id, encoded(task.payload)) for task in fresh],
         unlimited=unlimited,
     )
     if inserted < len(fresh):
         return False
     await _tell_born(tx, fresh)
     return True
-
-
-def _is_plain(task: NewTask) -> bool:
-    """Whether all that it brings is in the rows of `task_insert`."""
-    return _rare_state(task.state) == _NO_RARE_STATE and _rare_detail(task.detail) == _NO_RARE_DETAIL
 
 
 async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:
@@ -169,45 +160,6 @@ def _names_of(one: Create) -> list[Name]:
     if one.idempotency is not None and one.answer is not None:
         rows.append(names.answer_row(one.idempotency, state.id, one.answer))
     return rows
-
-
-state_row = attrgetter(*STATE_COLUMNS)
-new_state_row = attrgetter(*NEW_STATE_COLUMNS)
-_rare_state, _rare_detail = attrgetter(*_RARE_STATE), attrgetter(*_RARE_DETAIL)
-_NO_RARE_STATE = (None, None, 1, None, None, None, None)
-_NO_RARE_DETAIL = (None, None, None)
-
-
-def detail_row(detail: TaskDetail) -> tuple[Any, ...]:
-    """The row that `task_insert_whole` reads, by `DETAIL_COLUMNS`."""
-    return *new_detail_row(detail), detail.schedule_id, detail.workflow_id, detail.step
-
-
-def new_detail_row(detail: TaskDetail) -> tuple[Any, ...]:
-    """The row that `task_insert` reads, by `NEW_DETAIL_COLUMNS`."""
-    return (
-        detail.id,
-        detail.tenant,
-        detail.created_at,
-        detail.key,
-        detail.name,
-        detail.type,
-        _encoded(detail.tags) if detail.tags else _NO_TAGS,
-        detail.sla_ms,
-        detail.expires_in_ms,
-    )
-
-
-def payload_row(task_id: str, version: int, payload: Payload) -> tuple[Any, ...]:
-    """A payload as a row."""
-    return task_id, version, _encoded(payload)
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-def _encoded(value: Any) -> str:
-    return _encode(value).decode()
 
 
 async def resolve(tx: Transaction, tenant: str, name: str, prefix: str = "tsk") -> str:
@@ -364,7 +316,7 @@ def _change_row(one: Change) -> dict[str, Any]:
 
 async def change_detail(tx: Transaction, detail: TaskDetail) -> None:
     """Write what a task is called."""
-    row = {"id": detail.id, "name": detail.name, "type": detail.type, "tags": _encoded(detail.tags)}
+    row = {"id": detail.id, "name": detail.name, "type": detail.type, "tags": encoded(detail.tags)}
     await tx.run("task_detail_change", rows=[row | {"sla_ms": detail.sla_ms, "expires_in_ms": detail.expires_in_ms}])
 
 

@@ -1,11 +1,17 @@
 """POST /v1/tasks/batch, as a document and as lines: each task for itself, all of them in order."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from tests.api.served import URL, Served
+from tasktick.api import task_batches
+from tasktick.api.task_requests import Making, new_task
+from tasktick.errors import StoreUnavailable
+from tasktick.model.task import NewTask
+from tasktick.store.protocol import Batch
+from tests.api.served import URL, WAIT_S, Served
 
 TASK: dict[str, Any] = {"target": {"url": URL}, "delay": 60}
 BATCH = "/v1/tasks/batch"
@@ -57,6 +63,49 @@ async def test_more_than_one_commit_holds(served: Served) -> None:
     assert len(set(ids)) == len(served.created) == count
     last = (await served.ask("GET", f"/v1/tasks/{ids[-1]}")).json
     assert last["name"] == str(count - 1)
+
+
+async def test_the_next_are_read_while_those_before_are_written(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, made = task_batches.WRITE_SLICE + 100, 0
+    all_read = asyncio.Event()
+    write = served.world.database.write_batch
+
+    def counting(request: Any, making: Making) -> NewTask:
+        nonlocal made
+        made += 1
+        if made == count:
+            all_read.set()
+        return new_task(request, making)
+
+    async def waiting(batch: Batch, items: list[Any]) -> list[Any]:
+        await asyncio.wait_for(all_read.wait(), WAIT_S)
+        return await write(batch, items)
+
+    monkeypatch.setattr(task_batches, "new_task", counting)
+    monkeypatch.setattr(served.world.database, "write_batch", waiting)
+    answer = await served.ask("POST", BATCH, raw=lines(*[TASK] * count), headers=NDJSON)
+
+    assert len({one["id"] for one in answer.json["data"]}) == len(served.created) == count
+
+
+async def test_a_store_that_takes_no_more_is_said_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, asked = served.world.database.write_batch, 0
+
+    async def once(batch: Batch, items: list[Any]) -> list[Any]:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            raise StoreUnavailable("The store is away.")
+        return await write(batch, items)
+
+    monkeypatch.setattr(served.world.database, "write_batch", once)
+    body = lines(*[TASK] * (task_batches.WRITE_SLICE * 3))
+    answer = await served.ask("POST", BATCH, raw=body, headers=NDJSON)
+
+    assert (answer.status, answer.code, asked) == (503, "store_unavailable", 2)
+    assert len(served.created) == task_batches.WRITE_SLICE
 
 
 @pytest.mark.parametrize(

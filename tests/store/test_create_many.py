@@ -9,15 +9,8 @@ import pytest
 from tasktick.model.task import TaskDetail, TaskState
 from tasktick.store import tasks
 from tasktick.store.queries import load
-from tasktick.store.tasks import (
-    CREATE,
-    DETAIL_COLUMNS,
-    NEW_DETAIL_COLUMNS,
-    NEW_STATE_COLUMNS,
-    STATE_COLUMNS,
-    Create,
-    detail_row,
-)
+from tasktick.store.task_rows import DETAIL_COLUMNS, NEW_DETAIL_COLUMNS, NEW_STATE_COLUMNS, STATE_COLUMNS, detail_row
+from tasktick.store.tasks import CREATE, Create
 from tests.store.world import TENANT, World
 
 MANY = CREATE.rows_max + 50

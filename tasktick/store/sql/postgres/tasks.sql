@@ -10,9 +10,9 @@
     claim_id, claimed_from, node, epoch, incarnation, lease_until, cancel_requested, payload_version, version,
     picked_at, started_at, completed_at, sla_met, reason, template_id, decide_by, after_id, late_at
 
--- The three rows of new tasks, in one statement. Rows: `NEW_STATE_COLUMNS` and `NEW_DETAIL_COLUMNS` of store/tasks.py in
--- their order; id and payload. By position and as jsonb: it costs a server half of what names do. None of them, if a
--- tenant of those that are `unlimited` has a quota: nobody needs to ask for that before.
+-- The three rows of new tasks, in one statement. Rows: `NEW_STATE_COLUMNS` and `NEW_DETAIL_COLUMNS` of
+-- store/task_rows.py in their order; id and payload. By position and as jsonb: it costs a server half of what names do.
+-- None of them, if a tenant of those that are `unlimited` has a quota: nobody needs to ask for that before.
 -- name: task_insert
 WITH limited AS MATERIALIZED (
     SELECT 1 FROM tenants
@@ -44,7 +44,7 @@ FROM jsonb_array_elements(:payloads::text::jsonb) AS given (row)
 WHERE NOT EXISTS (SELECT 1 FROM limited);
 
 -- Rows of new tasks with all that one can bring, without payloads. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
--- store/tasks.py in their order.
+-- store/task_rows.py in their order.
 -- name: task_insert_whole
 WITH states AS (
     INSERT INTO tasks (

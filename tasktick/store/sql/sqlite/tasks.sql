@@ -2,8 +2,8 @@
 -- Every row parameter is a JSON array of objects or, where columns are said to have an order, of arrays; every result
 -- one JSON array in one cell.
 
--- The three rows of new tasks. Rows: `NEW_STATE_COLUMNS` and `NEW_DETAIL_COLUMNS` of store/tasks.py in their order; id
--- and payload. What most do not bring is left out: to read a column off a row costs as much as to write it. None of
+-- The three rows of new tasks. Rows: `NEW_STATE_COLUMNS` and `NEW_DETAIL_COLUMNS` of store/task_rows.py in their
+-- order; id and payload. What most do not bring is left out: to read a column off a row costs as much as to write it. None of
 -- them, if a tenant of those that are `unlimited` has a quota.
 -- name: task_insert
 INSERT INTO tasks (
@@ -29,7 +29,7 @@ FROM jsonb_each(:payloads) WHERE NOT EXISTS (
 );
 
 -- Rows of new tasks with all that one can bring, without payloads. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
--- store/tasks.py in their order.
+-- store/task_rows.py in their order.
 -- name: task_insert_whole
 INSERT INTO tasks (
     id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
