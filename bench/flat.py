@@ -42,13 +42,13 @@ class Size(msgspec.Struct, frozen=True):
     tenants: int = 10_000
     per_second: int = 500
     seconds: int = 5
-    ahead_ms: int = 9_000
+    ahead_ms: int = 15_000
     """Time for a start of the daemon."""
     apart_ms: int = 8_000
     """What is due at once is to have gone out before what is due evenly."""
 
 
-QUICK = Size(1, 2_000, (1_000, 50_000), 50_000, 1_000, 200, 2, 6_000, 3_000)
+QUICK = Size(1, 2_000, (1_000, 50_000), 50_000, 1_000, 200, 2, 12_000, 4_000)
 
 
 class Once(msgspec.Struct, frozen=True):
