@@ -174,17 +174,17 @@ class Dispatcher:
             self._idle.set()
             self.wake.set()
         if flights:
-            await self._load_and_send(flights)
+            await self._load_and_send(flights, len(entries))
 
-    async def _load_and_send(self, flights: list[Flight]) -> None:
+    async def _load_and_send(self, flights: list[Flight], asked: int) -> None:
         try:
             await self._tools.signing.load({flight.claimed.tenant for flight in flights})
             flights.sort(key=lambda flight: flight.claimed.wake_at)
             await self._send(flights)
             if self._tools.sender.connecting:
                 self._claim_most = CONNECTING_MAX
-            elif len(flights) >= self._claim_most:
-                self._claim_most = 2 * len(flights)
+            elif asked >= self._claim_most:
+                self._claim_most = 2 * asked
         except StoreBroken:
             raise
         except StoreError as error:  # nothing of these has been sent; they are given back as if never claimed
@@ -364,7 +364,8 @@ class Dispatcher:
             await wait_for_event(self._idle, self._clock, min(max(left_ms, 1.0), IDLE_MS))
         cut = [flight for flight in self._hands.flights() if flight.call is not None and flight.slot_held]
         for flight in cut:
-            assert flight.call is not None
+            if flight.call is None:  # to cut the one before it has ended it too
+                continue
             flight.call.cut()
             self._give_back(flight, sent=True)
         if cut:

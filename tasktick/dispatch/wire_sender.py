@@ -225,6 +225,7 @@ class WireSender:
 
     def _dial_some(self) -> None:
         """Begin to make a few connections; whoever finds one that has become idle meanwhile takes that."""
+        self._will_dial = False
         begun = 0
         while self._to_dial and begun < DIALS_PER_TURN:
             call = self._to_dial.popleft()
@@ -246,7 +247,6 @@ class WireSender:
             begun += 1
             pending.dial = dial = self._spawn(self._dial(call, pending), "dial")
             dial.add_done_callback(self._dialled)
-        self._will_dial = False
         self._dial_soon()
         if self._waiting:
             self._serve_waiting()
