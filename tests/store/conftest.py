@@ -38,6 +38,13 @@ async def world(store: Database) -> AsyncIterator[World]:
     await world.check_counts()
 
 
+@pytest.fixture(params=sorted(postgres.installed()))
+async def url(request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """An empty schema, on each version."""
+    async with postgres.cluster(request.param).new_schema() as url:
+        yield url
+
+
 @pytest.fixture
 async def newest_server() -> AsyncIterator[str]:
     """An empty schema on the newest server, where the version makes no difference."""

@@ -31,13 +31,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=sorted(postgres.installed()))
-async def url(request: pytest.FixtureRequest) -> AsyncIterator[str]:
-    """An empty schema, on each version."""
-    async with postgres.cluster(request.param).new_schema() as url:
-        yield url
-
-
 @pytest.fixture
 async def database(url: str, tmp_path: Path) -> AsyncIterator[PostgresDatabase]:
     async with opened(PostgresAddress(url, "tests"), tmp_path) as database:
