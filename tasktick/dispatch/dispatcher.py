@@ -47,6 +47,8 @@ BACKLOG_REST_MS = 20
 CROWDED_REST_MS = 1
 # Connections that wait to be begun: some 10 ms of them.
 CONNECTING_MAX = 32
+# What a claim that found its connections allows the next one to be, in its own sizes.
+CLAIM_GROWTH = 4
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -184,7 +186,7 @@ class Dispatcher:
             if self._tools.sender.connecting:
                 self._claim_most = CONNECTING_MAX
             elif asked >= self._claim_most:
-                self._claim_most = 2 * asked
+                self._claim_most = CLAIM_GROWTH * asked
         except StoreBroken:
             raise
         except StoreError as error:  # nothing of these has been sent; they are given back as if never claimed

@@ -12,9 +12,9 @@ is found by watching it, and has two parts. So many may be called at once:
   outcomes as the cap allows in flight, so that one broken connection pool is one cut.
 
 And so many more may be claimed ahead of their calls, `ahead`: none, until the receiver is known to be quick. Then each
-answer that finds the cap holding tasks back raises it by one, up to AHEAD_MAX: claims are then few and large, for the
-price of some milliseconds in which a claimed task waits for its call, of which there are CALLS_QUICK at once: with more
-the event loop lags and nothing is gained. A receiver that is quick no more has nothing claimed ahead for it.
+answer that finds the cap holding tasks back raises it by AHEAD_STEP, up to AHEAD_MAX. Claims are then few and large,
+for the price of some milliseconds in which a claimed task waits for its call, of which there are CALLS_QUICK at once:
+with more the event loop lags and nothing is gained. A receiver that is quick no more has nothing claimed ahead for it.
 
 What a breaker or an operator says about a host is a fixed cap, 0 to hold it, and stands above that.
 """
@@ -31,6 +31,7 @@ LATENCY_SHARE = 1 / 8
 UNLIMITED = 1 << 60
 CALLS_QUICK = 64
 AHEAD_MAX = 384
+AHEAD_STEP = 4
 
 Key = TypeVar("Key")
 
@@ -88,7 +89,7 @@ class HostGate(Gate):
         if average > QUICK_MS:
             self.ahead = 0
         elif pressed:
-            self.ahead = min(AHEAD_MAX, self.ahead + 1)
+            self.ahead = min(AHEAD_MAX, self.ahead + AHEAD_STEP)
         if average >= SLOW_MS and pressed and not self.failures_ignored:
             self.learned = min(host_max, self.learned + 1)
         elif average <= QUICK_MS:

@@ -25,20 +25,19 @@ class Order(Generic[Item]):
     def __len__(self) -> int:
         return len(self._run or ()) + len(self._late)
 
-    def push(self, item: Item) -> None:
-        """Put one where it belongs."""
+    def push(self, item: Item) -> bool:
+        """Put one where it belongs; whether it is the first now."""
         run = self._run
-        if run:
-            if run[-1] < item:
-                run.append(item)
-            else:
-                heappush(self._late, item)
-        elif run is not None:
+        if run and run[-1] < item:
             run.append(item)
-        elif self._late:
+            return False
+        if run or (run is None and not self._late):
+            heappush(self._late, item)
+        elif run is None:
             self._run = deque((item,))
         else:
-            self._late.append(item)
+            run.append(item)
+        return self.first() is item
 
     def first(self) -> Item | None:
         """The smallest, which stays; None if there is none."""

@@ -78,9 +78,10 @@ class ReadyQueue:
         lane = self._lanes.get(key)
         # The lane first: a task of a full lane is parked, it does not wait for room for all. No lane may hold more
         # than what is left for others: two dead hosts must not fill the queue of all.
-        if lane is not None and lane.count >= min(self.lane_max, self.ready_max - len(index)):
+        room = self.ready_max - len(index)
+        if lane is not None and (lane.count >= self.lane_max or lane.count >= room):
             return Pushed.LANE_FULL
-        if len(index) >= self.ready_max:
+        if room <= 0:
             return Pushed.FULL
         if lane is None:
             lane = self._open(key, entry)
@@ -242,12 +243,12 @@ class ReadyQueue:
 
     def _put(self, lane: Lane, item: Item) -> None:
         """File an item in its lane, and the lane where its first entry now belongs."""
-        lane.items.push(item)
+        is_first = lane.items.push(item)
         if lane.waits_on is not None:
-            if lane.items.first() is item:
+            if is_first:
                 self._wait(lane, lane.waits_on, item[0])
         elif lane.filed:
-            if lane.items.first() is item:
+            if is_first:
                 self._file(lane)
         elif (gate := lane.full_gate()) is None:
             self._file(lane)

@@ -19,7 +19,8 @@ class Horizon:
     def __init__(self, now: int, *, early_ms: int, near_ms: int, timers_max: int) -> None:
         self._wheel = Wheel(now)
         self._timers_max = timers_max
-        self._near: dict[str, Due] = {}
+        # By the number that stands for them in the wheel.
+        self._near: dict[int, Due] = {}
         self.early_ms = early_ms
         self._near_ms = near_ms
         self.loaded_until = now
@@ -45,12 +46,13 @@ class Horizon:
         for row in rows:
             if row.wake_at > known_until:
                 continue
-            known = self._near.get(row.id)
+            key = int(row.id, 16)
+            known = self._near.get(key)
             if known is not None and known.wake_at == row.wake_at:
                 continue
             if row.wake_at <= near_until and len(self._near) < NEAR_ROWS_MAX:
-                self._near[row.id] = row
-            entries.append((row.wake_at - self.early_ms, int(row.id, 16)))
+                self._near[key] = row
+            entries.append((row.wake_at - self.early_ms, key))
         self._wheel.insert_many(entries)
         return len(entries)
 
@@ -68,19 +70,19 @@ class Horizon:
 
     def forget(self, task_id: str) -> None:
         """The task no longer waits, or waits for another time; its entry in the wheel comes out as nothing."""
-        self._near.pop(task_id, None)
+        self._near.pop(int(task_id, 16), None)
 
     def expire(self, now: int) -> tuple[list[Due], list[str]]:
         """What is to be picked up now: the rows that are known, and the ids whose rows must be read."""
         known: list[Due] = []
         unknown: list[str] = []
+        near, until = self._near, now + self.early_ms
         for key in self._wheel.advance(now):
-            task_id = f"{key:032x}"
-            row = self._near.get(task_id)
+            row = near.get(key)
             if row is None:
-                unknown.append(task_id)
-            elif row.wake_at - self.early_ms <= now:
-                del self._near[task_id]
+                unknown.append(f"{key:032x}")
+            elif row.wake_at <= until:
+                del near[key]
                 known.append(row)
         return known, unknown
 
