@@ -27,7 +27,9 @@ ROUNDS = 3
 WIDE, NARROW = 256, 64
 SECONDS_MAX = 60
 LOOK_SECONDS = 0.02
-RATE = {"SQLite": 23_200, "PostgreSQL": None}
+# A rate and a price are those of a machine: what they should come to is asked of their ratios to the bare client's in
+# the same run. On the machine of the targets it did 26,000 posts a second at 38 µs of processor; we may take 40 there.
+CPU_RATIO = 40 / 38
 LIMIT = "bare aiohttp client"
 
 
@@ -107,31 +109,33 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
         Figure(f"limit: {LIMIT}, {connections} connections", "/s", tuple(limits[connections]))
         for connections in (WIDE, NARROW)
     )
-    figures = [wide, narrow, best, Figure(f"processor per post, {LIMIT}", "µs", tuple(limit_cpu))]
+    post = Figure(f"processor per post, {LIMIT}", "µs", tuple(limit_cpu))
+    figures = [wide, narrow, best, post]
     for kind, fires in found.items():
-        figures += _figures(kind, count, fires, best)
+        figures += _figures(kind, count, fires, best, post)
     return figures + [
         msgspec.structs.replace(figure, name=f"SQLite, by stage: {figure.name}")
         for figure in fire_stages.measure(folder / "stages", quick)
     ]
 
 
-def _figures(kind: str, count: int, fires: list[Fired], limit: Figure) -> list[Figure]:
-    rate = RATE[kind]
+def _figures(kind: str, count: int, fires: list[Fired], limit: Figure, post: Figure) -> list[Figure]:
     rates = tuple(per_second(count, one.seconds) for one in fires)
-    ours = Figure(f"{kind}: fires, all recorded", "/s", rates, None if rate is None else at_least(rate))
+    ours = Figure(f"{kind}: fires, all recorded", "/s", rates)
     costs = {
-        "all of the daemon": (tuple(one.cpu_seconds for one in fires), at_most(40)),
-        "the event loop": (tuple(one.loop_seconds for one in fires), None),
-        "other threads": (tuple(one.other_seconds for one in fires), None),
+        "all of the daemon": tuple(one.cpu_seconds for one in fires),
+        "the event loop": tuple(one.loop_seconds for one in fires),
+        "other threads": tuple(one.other_seconds for one in fires),
     }
     if kind != "SQLite":
-        costs["the database"] = (tuple(one.server_seconds for one in fires), None)
+        costs["the database"] = tuple(one.server_seconds for one in fires)
+    priced = {
+        who: Figure(f"{kind}: processor per fire, {who}", "µs", tuple(one / count * 1e6 for one in seconds))
+        for who, seconds in costs.items()
+    }
     return [
         ours,
         ratio(f"{kind}: fires to the bare client", ours, limit, at_least(0.9)),
-        *(
-            Figure(f"{kind}: processor per fire, {who}", "µs", tuple(one / count * 1e6 for one in seconds), target)
-            for who, (seconds, target) in costs.items()
-        ),
+        ratio(f"{kind}: processor per fire to a bare post's", priced["all of the daemon"], post, at_most(CPU_RATIO)),
+        *priced.values(),
     ]
