@@ -38,9 +38,9 @@ from tasktick.store.protocol import Database, Lane
 log = logs.get("dispatch")
 
 IDLE_MS = 1_000
-# One that is made while the other is written; more of them are smaller, and each has its price. On PostgreSQL this
-# leaves a connection to write ends on.
-CLAIMS_AT_ONCE = 2
+# One that is made while the other is written, where they are written apart; more of them are smaller, and each has its
+# price. This leaves a connection to write ends on. A store with one writer would write both together.
+CLAIMS_AT_ONCE = {True: 2, False: 1}
 STORE_REST_MS = 500
 BACKLOG_REST_MS = 20
 # What is claimed goes out first: who is next is decided late, so that in a crowd it is somebody else's turn too.
@@ -129,7 +129,7 @@ class Dispatcher:
         """Claim what may go now; how long until somebody should look again."""
         # A host that was quick and answers no more: what waits for it is put back, and not kept until its calls end.
         self._put_back(self._runway.late(self._claimed_before_ms(self._clock.monotonic_ms())))
-        if self._stopping or self._claims >= CLAIMS_AT_ONCE:
+        if self._stopping or self._claims >= CLAIMS_AT_ONCE[self._database.shared]:
             return IDLE_MS
         if self._completion.backlogged:
             return BACKLOG_REST_MS

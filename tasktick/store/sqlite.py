@@ -47,6 +47,10 @@ READER_PRAGMAS = (
 )
 
 
+class PartFailed(Exception):
+    """A part of a transaction is to be undone, and nothing says where it began."""
+
+
 class SqliteTransaction:
     """Runs named statements on one connection."""
 
@@ -54,6 +58,8 @@ class SqliteTransaction:
         self._raw = raw
         self._queries = _dialect(SQLITE_VERSION)
         self.bound_chars = 0
+        # Where each part begins is marked, so that it can be undone by itself.
+        self.has_marks = True
 
     async def rows(self, query: str, kind: type[T], /, **parameters: Any) -> list[T]:
         cell = self._last(query, parameters).fetchone()
@@ -65,6 +71,10 @@ class SqliteTransaction:
         return cast(int, self._last(query, parameters).rowcount)
 
     async def whole(self, query: str, count: int, /, **parameters: Any) -> bool:
+        if not self.has_marks:
+            if self._last(query, {**parameters, "count": count}).rowcount != count:
+                raise PartFailed(query)
+            return True
         self._raw.execute("SAVEPOINT whole")
         done: bool = self._last(query, {**parameters, "count": count}).rowcount == count
         if not done:
@@ -183,3 +193,15 @@ def in_savepoint(raw: RawConnection, tx: SqliteTransaction, operation: Operation
         return error
     raw.execute("RELEASE operation")
     return result
+
+
+def at_once(_raw: RawConnection, tx: SqliteTransaction, operation: Operation[T]) -> T:
+    """Run one caller's operation; where it fails, the transaction is made again with it in a savepoint."""
+    try:
+        return step(operation(tx))
+    except PartFailed:
+        raise
+    except Exception as error:
+        if isinstance(known(error), StoreError):
+            raise
+        raise PartFailed from error

@@ -2,7 +2,9 @@
 
 Jobs queue in lanes (claims and completions, creates, upkeep). While a transaction commits, the next one
 gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit.
-A batch that fails is split until the bad item stands alone, so that one bad row fails by itself.
+A batch that fails is split until the bad item stands alone, so that one bad row fails by itself. A transaction is first
+made without marks between its parts: each would be two statements more, and each statement hands the interpreter's lock
+over. Where a part has to be undone, all of it is made again with them.
 A full disk refuses what waits and recovers by itself; a commit or a checkpoint whose fate is unknown ends the
 writer: nothing is written after it.
 
@@ -20,7 +22,7 @@ from tasktick.errors import StoreBroken, StoreError, StoreFull
 from tasktick.store.connect import DatabaseError, Link, RawConnection, is_full
 from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers
 from tasktick.store.protocol import Lane
-from tasktick.store.sqlite import SqliteTransaction, in_savepoint, step, write_with
+from tasktick.store.sqlite import PartFailed, SqliteTransaction, at_once, in_savepoint, step, write_with
 
 log = logs.get("store")
 
@@ -115,9 +117,7 @@ class SqliteWriter(LaneWriter):
             return
         groups = _grouped(jobs)
         try:
-            outcomes, chars, changes = await self._link.call(
-                lambda raw: write_with(raw, lambda tx: _run(raw, tx, groups))
-            )
+            outcomes, chars, changes = await self._link.call(lambda raw: _write(raw, groups))
         except StoreError as error:
             self.full = isinstance(error, StoreFull)
             if isinstance(error, StoreBroken):
@@ -152,15 +152,26 @@ def _grouped(jobs: list[Job]) -> list[list[Job]]:
     return list(groups.values())
 
 
-def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
+def _write(raw: RawConnection, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
+    """Run every group in one transaction."""
+    try:
+        return write_with(raw, lambda tx: _run(raw, tx, groups, marks=False))
+    except PartFailed:
+        return write_with(raw, lambda tx: _run(raw, tx, groups, marks=True))
+
+
+def _run(
+    raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]], *, marks: bool
+) -> tuple[list[Any], int, int]:
     """Run every group in the open transaction: an outcome for each job in order, characters bound, rows changed."""
+    tx.has_marks = marks
     outcomes: list[Any] = []
     changes_before = raw.total_changes
     for group in groups:
         first = group[0]
         if first.batch is None:
             assert first.operation is not None
-            outcomes.append(in_savepoint(raw, tx, first.operation))
+            outcomes.append((in_savepoint if marks else at_once)(raw, tx, first.operation))
             continue
         items = [item for job in group for item in job.items]
         results = step(first.batch.operation(tx, items))

@@ -196,6 +196,21 @@ async def test_an_operation_that_fails_undoes_itself_alone(bench: Bench) -> None
     assert bench.writer.commits == 2
 
 
+async def test_parts_are_marked_only_where_one_has_to_be_undone(bench: Bench) -> None:
+    await waiting(bench, *(bench.writer.write(bench.noting(name)) for name in "ab"))
+    assert not [one for one in bench.raw.executed if "SAVEPOINT" in one]
+
+    async def in_part(tx: Transaction) -> bool:
+        rows = [["gone", 2, 1]]
+        return await tx.whole("counts_add", 2, rows=rows)
+
+    outcomes = await waiting(bench, bench.writer.write(bench.noting("c")), bench.writer.write(in_part))
+    assert outcomes == ["c", False]
+    assert bench.kept == {"a": 1, "b": 1, "c": 1, "first": 2}
+    assert bench.order.count("c") == 2, "all of it was made again"
+    assert [one for one in bench.raw.executed if "SAVEPOINT" in one]
+
+
 @pytest.mark.parametrize("statement", ["BEGIN", "INSERT", "COMMIT"])
 async def test_a_full_disk_refuses_and_recovers(bench: Bench, statement: str) -> None:
     bench.raw.fail[statement] = full()
