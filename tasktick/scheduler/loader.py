@@ -170,7 +170,7 @@ class Loader:
             if len(timers) < PAGE_ROWS:
                 self._horizon.loaded_until = horizon
                 break
-            # The wheel knows all that is due before the slot of the last one; the rest of that comes with the next page.
+            # The wheel knows all that is due before the last one's slot; the rest of that comes with the next page.
             known_until = due_store.slot_begins(timers[-1].wake_at) - 1
             self._horizon.loaded_until = max(self._horizon.loaded_until, known_until)
             stretch = stretch.beyond(timers[-1])
