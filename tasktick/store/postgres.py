@@ -135,8 +135,18 @@ def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
 
 
 def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
-    """The values of a statement's parameters in its order."""
-    return [_bind(parameters[name]) for name in statement.names]
+    """The values of a statement's parameters in its order; `rows__2` is the third column of `rows`, an array."""
+    columns: dict[str, list[tuple[Any, ...]]] = {}
+    values: list[Any] = []
+    for name in statement.names:
+        table, _, number = name.rpartition("__")
+        if not table:
+            values.append(_bind(parameters[name]))
+            continue
+        if table not in columns:
+            columns[table] = list(zip(*parameters[table], strict=True))
+        values.append(columns[table][int(number)])
+    return values
 
 
 def written_out(statement: Positional, parameters: dict[str, Any]) -> str:

@@ -21,8 +21,7 @@ from tasktick.store.task_rows import (
     detail_row,
     encoded,
     is_plain,
-    new_detail_row,
-    new_state_row,
+    new_rows,
     payload_row,
     state_row,
 )
@@ -76,13 +75,12 @@ async def insert(tx: Transaction, fresh: Sequence[NewTask]) -> None:
 
 async def _insert_plain(tx: Transaction, fresh: Sequence[NewTask], unlimited: Sequence[str] = ()) -> bool:
     """Insert these, unless one of these tenants has a quota; whether they were."""
-    inserted = await tx.run(
-        "task_insert",
-        states=[new_state_row(task.state) for task in fresh],
-        details=[new_detail_row(task.detail) for task in fresh],
-        payloads=[(task.state.id, encoded(task.payload)) for task in fresh],
-        unlimited=unlimited,
-    )
+    new = new_rows(fresh)
+    given = {"rows": new.rows, "payloads": new.payloads, "unlimited": unlimited}
+    if (alike := new.alike) is not None:
+        inserted = await tx.run("task_insert_alike", **given, **alike)
+    else:
+        inserted = await tx.run("task_insert", **given, shapes=new.shapes)
     if inserted < len(fresh):
         return False
     await _tell_born(tx, fresh)
