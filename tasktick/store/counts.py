@@ -4,9 +4,12 @@ Counts are never counted over the table.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
+from tasktick.model.schedule import NewFire
 from tasktick.model.state import State
+from tasktick.model.task import NewTask
 from tasktick.store import events
 from tasktick.store.events import UNBORN
 from tasktick.store.protocol import Transaction
@@ -23,10 +26,16 @@ class Deltas:
         self._events: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._at = 0
 
-    def born(self, tenant: str, state: State, task_id: str, at: int) -> None:
-        """A task was made."""
-        self._by_key[tenant, int(state)] += 1
-        self._events[tenant].append((task_id, UNBORN, state, at, 0))
+    def born(self, tasks: Iterable[NewTask | NewFire]) -> None:
+        """These were made."""
+        at, number = self._at, 0
+        last: State | None = None
+        for task in tasks:
+            state, at = task.state, task.detail.created_at
+            if state.state is not last:
+                last, number = state.state, int(state.state)
+            self._by_key[state.tenant, number] += 1
+            self._events[state.tenant].append((state.id, UNBORN, number, at, 0))
         self._at = at
 
     def moved(self, tenant: str, before: int, after: int, task_id: str, at: int, attempt: int | None) -> None:

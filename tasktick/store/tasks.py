@@ -96,8 +96,7 @@ async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> N
 
 async def _tell_born(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:
     deltas = Deltas()
-    for task in fresh:
-        deltas.born(task.state.tenant, task.state.state, task.state.id, task.detail.created_at)
+    deltas.born(fresh)
     await deltas.write(tx)
 
 
