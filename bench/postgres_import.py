@@ -18,7 +18,15 @@ from bench.figures import Figure, per_second, ratio
 from bench.postgres_stock import SETTINGS, Stock, stock
 from tasktick.model.task import NewTask
 from tasktick.store.postgres import bound, dialect
-from tasktick.store.task_rows import NEW_DETAIL_COLUMNS, NEW_STATE_COLUMNS, detail_row, new_rows, payload_row, state_row
+from tasktick.store.task_rows import (
+    NEW_DETAIL_COLUMNS,
+    NEW_STATE_COLUMNS,
+    SHAPE,
+    detail_row,
+    new_row,
+    payload_row,
+    state_row,
+)
 from tests.postgres import installed, own_cluster
 
 TASKS, QUICK_TASKS = 20_000, 2_000
@@ -99,9 +107,9 @@ def _records(table: str, rows: Sequence[Row]) -> list[Row]:
 async def by_store(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
     """An array for each column in which they differ, in one statement."""
     [statement] = dialect()["task_insert_alike"]
-    new = new_rows(fresh)
-    assert new.alike is not None
-    given = {"rows": new.rows, "payloads": new.payloads, "unlimited": [], **new.alike}
+    new = [row for row in map(new_row, fresh) if row is not None]
+    alike = dict(zip(SHAPE, new[0].shape, strict=True))
+    given = {"rows": [one.row for one in new], "payloads": [one.payload for one in new], "unlimited": [], **alike}
     await raw.execute(statement.text, *bound(statement, given))
 
 

@@ -4,12 +4,10 @@ Counts are never counted over the table.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
-from tasktick.model.schedule import NewFire
 from tasktick.model.state import State
-from tasktick.model.task import NewTask
 from tasktick.store import events
 from tasktick.store.events import UNBORN
 from tasktick.store.protocol import Transaction
@@ -26,17 +24,12 @@ class Deltas:
         self._events: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._at = 0
 
-    def born(self, tasks: Iterable[NewTask | NewFire]) -> None:
-        """These were made."""
-        at, number = self._at, 0
-        last: State | None = None
-        for task in tasks:
-            state, at = task.state, task.detail.created_at
-            if state.state is not last:
-                last, number = state.state, int(state.state)
-            self._by_key[state.tenant, number] += 1
-            self._events[state.tenant].append((state.id, UNBORN, number, at, 0))
-        self._at = at
+    def born(self, tenant: str, state: State, births: Sequence[tuple[str, int]]) -> None:
+        """These were made: their ids and when."""
+        number = int(state)
+        self._by_key[tenant, number] += len(births)
+        self._events[tenant] += [(task_id, UNBORN, number, at, 0) for task_id, at in births]
+        self._at = births[-1][1]
 
     def moved(self, tenant: str, before: int, after: int, task_id: str, at: int, attempt: int | None) -> None:
         """A task has another state; `PURGED`, if it was removed."""

@@ -1,6 +1,5 @@
 """The rows of new tasks, as the statements that insert them read them. Pure."""
 
-from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
@@ -34,36 +33,31 @@ _NO_RARE_STATE = (None, None, 1, None, None, None, None)
 _NO_RARE_DETAIL = (None, None, None)
 
 
-class NewRows(msgspec.Struct, frozen=True):
-    """New tasks as `task_insert` reads them."""
+class NewRow(msgspec.Struct, frozen=True, gc=False):
+    """A new task as `task_insert` reads it. Made by whoever makes the task, it costs the writer nothing."""
 
-    rows: list[Row]
-    payloads: list[tuple[str, str]]
-    shapes: list[Row]
-
-    @property
-    def alike(self) -> dict[str, Any] | None:
-        """The one shape that all have, by name."""
-        return dict(zip(SHAPE, self.shapes[0], strict=True)) if len(self.shapes) == 1 else None
+    shape: Row
+    row: Row
+    payload: tuple[str, str]
 
 
-def new_rows(fresh: Iterable[NewTask]) -> NewRows:
-    """The rows of tasks that are plain, and their shapes."""
-    places: dict[Row, int] = {}
-    rows: list[Row] = []
-    payloads: list[tuple[str, str]] = []
-    last: Row = ()
-    place = 0
-    for task in fresh:
-        state, detail = task.state, task.detail
-        shape = (*_shape_state(state), detail.type, detail.sla_ms, detail.expires_in_ms)
-        if shape != last:
-            last, place = shape, places.setdefault(shape, len(places))
-        tags = encoded(detail.tags) if detail.tags else _NO_TAGS
-        times = state.updated_at, state.run_at, state.due_at, state.expires_at
-        rows.append((state.id, *times, detail.key, detail.name, tags, place))
-        payloads.append((state.id, encoded(task.payload)))
-    return NewRows(rows, payloads, list(places))
+def new_row(task: NewTask) -> NewRow | None:
+    """The row of a task; None for one that brings what `task_insert_whole` alone reads."""
+    state, detail = task.state, task.detail
+    is_plain = (
+        state.wake_at == state.due_at
+        and state.updated_at == detail.created_at
+        and state.keyed == (detail.key is not None)
+        and _rare_state(state) == _NO_RARE_STATE
+        and _rare_detail(detail) == _NO_RARE_DETAIL
+    )
+    if not is_plain:
+        return None
+    task_id = state.id
+    tags = encoded(detail.tags) if detail.tags else _NO_TAGS
+    times = state.updated_at, state.run_at, state.due_at, state.expires_at
+    shape = (*_shape_state(state), detail.type, detail.sla_ms, detail.expires_in_ms)
+    return NewRow(shape, (task_id, *times, detail.key, detail.name, tags), (task_id, encoded(task.payload)))
 
 
 def detail_row(detail: TaskDetail) -> Row:
@@ -95,15 +89,3 @@ _encode = msgspec.json.Encoder().encode
 def encoded(value: Any) -> str:
     """As JSON text."""
     return _encode(value).decode()
-
-
-def is_plain(task: NewTask) -> bool:
-    """Whether all that it brings is in the rows of `task_insert`."""
-    state, detail = task.state, task.detail
-    return (
-        _rare_state(state) == _NO_RARE_STATE
-        and _rare_detail(detail) == _NO_RARE_DETAIL
-        and state.wake_at == state.due_at
-        and state.updated_at == detail.created_at
-        and state.keyed == (detail.key is not None)
-    )

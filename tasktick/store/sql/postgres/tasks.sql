@@ -20,14 +20,9 @@ WITH limited AS MATERIALIZED (
 
 -- What is each one's own, an array for each column, which costs a server two thirds of what it costs it to read JSON:
 -- `ROW` of store/task_rows.py in its order, and the payloads beside it.
--- fragment: given
-given AS MATERIALIZED (
-    SELECT partition_of(hex::uuid) AS partition_id, hex::uuid AS id, one.* FROM unnest(
+-- fragment: own
         :rows__0::text[], :rows__1::bigint[], :rows__2::bigint[], :rows__3::bigint[], :rows__4::bigint[],
-        :rows__5::text[], :rows__6::text[], :rows__7::text[], :rows__8::integer[], :payloads__1::text[]
-    ) AS one (hex, updated_at, run_at, due_at, expires_at, key, name, tags, shape, payload)
-    WHERE NOT EXISTS (SELECT 1 FROM limited)
-)
+        :rows__5::text[], :rows__6::text[], :rows__7::text[], :payloads__1::text[]
 
 -- fragment: payloads
 INSERT INTO payloads (partition_id, task_id, version, payload)
@@ -37,9 +32,13 @@ SELECT partition_id, id, 1, payload FROM given
 -- for each column, in which a row says its place.
 -- name: task_insert
     -- include: limited
-,
-    -- include: given
-, states AS (
+, given AS MATERIALIZED (
+    SELECT partition_of(hex::uuid) AS partition_id, hex::uuid AS id, one.* FROM unnest(
+    -- include: own
+        , :rows__8::integer[]
+    ) AS one (hex, updated_at, run_at, due_at, expires_at, key, name, tags, payload, shape)
+    WHERE NOT EXISTS (SELECT 1 FROM limited)
+), states AS (
     INSERT INTO tasks (
         partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
         updated_at, at_most_once, keyed, expires_at
@@ -65,9 +64,12 @@ SELECT partition_id, id, 1, payload FROM given
 -- The same of tasks that have all of one shape, as most have that come together.
 -- name: task_insert_alike
     -- include: limited
-,
-    -- include: given
-, states AS (
+, given AS MATERIALIZED (
+    SELECT partition_of(hex::uuid) AS partition_id, hex::uuid AS id, one.* FROM unnest(
+    -- include: own
+    ) AS one (hex, updated_at, run_at, due_at, expires_at, key, name, tags, payload)
+    WHERE NOT EXISTS (SELECT 1 FROM limited)
+), states AS (
     INSERT INTO tasks (
         partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
         updated_at, at_most_once, keyed, expires_at
