@@ -24,7 +24,6 @@ from tasktick.model.ids import wire
 from tasktick.store import names
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Transaction
-from tasktick.store.task_rows import new_row
 from tasktick.store.tasks import CREATE, Create
 
 # Tasks that are read before the loop gets its turn again.
@@ -131,8 +130,7 @@ class Reading:
                 raise Refused("key_taken", detail, errors=[("/key", detail)])
             self._seen.add(request.key)
         key = _derived(self._key, at)
-        answer = None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id))
-        return Create(new, key, answer, new_row(new))
+        return Create(new, key, None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id)))
 
 
 async def _write(call: Call, waiting: Sequence[tuple[int, Create]], results: list[Result]) -> None:

@@ -34,7 +34,7 @@ _NO_RARE_DETAIL = (None, None, None)
 
 
 class NewRow(msgspec.Struct, frozen=True, gc=False):
-    """A new task as `task_insert` reads it. Made by whoever makes the task, it costs the writer nothing."""
+    """A new task as `task_insert` reads it."""
 
     shape: Row
     row: Row

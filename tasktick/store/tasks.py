@@ -25,12 +25,11 @@ PAYLOAD_CHARS_MAX = 4_194_304
 
 
 class Create(msgspec.Struct, frozen=True):
-    """A task to create, and the key and answer to keep with it. Its row, if that was made beforehand."""
+    """A task to create, and the key and answer to keep with it."""
 
     task: NewTask
     idempotency: IdempotencyKey | None = None
     answer: StoredAnswer | None = None
-    row: NewRow | None = None
 
 
 async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
@@ -39,7 +38,7 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     named = any(one.idempotency is not None or one.task.detail.key is not None for one in creates)
     if named:
         await _judge_names(tx, creates, results)
-    rows = [one.row or new_row(one.task) for one in creates]
+    rows = [new_row(one.task) for one in creates]
     are_plain = None not in rows
     if are_plain and not named:
         plain = cast(list[NewRow], rows)
