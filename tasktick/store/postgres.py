@@ -135,8 +135,20 @@ def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
 
 
 def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
-    """The values of a statement's parameters in its order."""
-    return [_bind(parameters[name]) for name in statement.names]
+    """The values of a statement's parameters in its order; `rows__2` is the third column of `rows`, an array."""
+    columns: dict[str, list[tuple[Any, ...]]] = {}
+    values: list[Any] = []
+    for name in statement.names:
+        table, _, number = name.rpartition("__")
+        if not table:
+            values.append(_bind(parameters[name]))
+            continue
+        if table not in columns:
+            columns[table] = list(zip(*parameters[table], strict=True))
+        column = columns[table][int(number)]
+        # An array that is shorter than those beside it is filled with NULL: where there is nothing else none is sent.
+        values.append(None if column.count(None) == len(column) else column)
+    return values
 
 
 def written_out(statement: Positional, parameters: dict[str, Any]) -> str:
