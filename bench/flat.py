@@ -131,7 +131,7 @@ def _once_of_tenants(place: Place, url: str, port: int, tenants: int, size: Size
 
 
 def _until_sent(port: int, count: int) -> None:
-    """Wait until so many have arrived: to add up the counts of ten thousand tenants over and over is work for a store."""
+    """Wait until so many have arrived: to add up the counts of 10,000 tenants all the time is work."""
     give_up_ms = now_ms() + SECONDS_MAX * 1_000
     while ask_receiver(port, "/hits")["distinct"] < count:
         if now_ms() > give_up_ms:

@@ -135,8 +135,18 @@ def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
 
 
 def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
-    """The values of a statement's parameters in its order."""
-    return [_bind(parameters[name]) for name in statement.names]
+    """The values of a statement's parameters in its order; `rows__2` is the third column of `rows`, an array."""
+    columns: dict[str, list[tuple[Any, ...]]] = {}
+    values: list[Any] = []
+    for name in statement.names:
+        table, _, number = name.rpartition("__")
+        if not table:
+            values.append(_bind(parameters[name]))
+            continue
+        if table not in columns:
+            columns[table] = list(zip(*parameters[table], strict=True))
+        values.append(columns[table][int(number)] if columns[table] else ())
+    return values
 
 
 def written_out(statement: Positional, parameters: dict[str, Any]) -> str:
@@ -160,6 +170,8 @@ def _literal(value: str | int | None) -> str:
 
 
 def _bind(value: Any) -> Any:
+    if callable(value):  # what only one kind of database takes is made for that one alone
+        value = value()
     if isinstance(value, list | tuple | dict):
         return msgspec.json.encode(value).decode()
     return value
