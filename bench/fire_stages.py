@@ -57,7 +57,7 @@ class FireStages(Stages):
     def fire(self) -> None:
         """All of them, a batch at a time."""
         with self.spent("read"):
-            rows = self.read(lambda tx: due.between(tx, due.BEGINNING, "", self.now + 1, 1_000_000))
+            rows = self.read(lambda tx: due.between(tx, due.Stretch(due.BEGINNING, self.now + 1), 1_000_000))
         ready = ReadyQueue(Limits(in_flight_max=100_000, host_min=100_000, host_max=100_000), 1_000_000, 1_000_000)
         with self.spent("push"):
             for row in rows:

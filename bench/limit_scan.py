@@ -1,4 +1,4 @@
-"""Limit of `boot`: what waits is read in the order in which it is due, off the index, and forgotten."""
+"""Limit of `boot`: what waits is read in the order of its index, and forgotten."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ from tasktick.store.connect import raw_connection
 from tasktick.store.database import FILE_NAME
 
 PAGE_ROWS = 5_000
-SCAN = "SELECT wake_at, id FROM tasks WHERE state IN (2, 5) ORDER BY wake_at, id"
+SCAN = "SELECT wake_at, id FROM tasks WHERE state IN (2, 5) ORDER BY wake_at >> 10, id"
 
 
 def measure(file: Path) -> dict[str, float]:

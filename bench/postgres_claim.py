@@ -68,7 +68,7 @@ async def _cycle(one: Stock, count: int) -> tuple[float, float]:
     while left:
         now = now_ms()
         began = time.perf_counter()
-        rows = await one.near(lambda tx, now=now: due.between(tx, now - LOOK_BACK_MS, "", now + 2_000, BATCH))  # type: ignore[misc] # bound
+        rows = await one.near(lambda tx, now=now: due.between(tx, due.Stretch(now - LOOK_BACK_MS, now + 2_000), BATCH))  # type: ignore[misc] # bound
         reading += time.perf_counter() - began
         began = time.perf_counter()
         claimed = await one.claim([row.id for row in rows])
@@ -159,4 +159,4 @@ async def _under_snapshot(empty: Stock, full: Stock, url: str, rounds: int, seco
 
 async def _full_read(full: Stock) -> float:
     """The read without a lower bound, which walks past all that cannot be cleared away."""
-    return await _timed(full, lambda tx: due.between(tx, 0, "", now_ms(), BATCH))
+    return await _timed(full, lambda tx: due.between(tx, due.Stretch(0, now_ms()), BATCH))

@@ -51,7 +51,10 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
     "lateness": ("lateness: from the due instant to the receiver", lateness.measure),
     "create": ("create: tasks accepted, durable each", create.measure),
     "postgres-claim": ("postgres-claim: beside what has finished, and under an open snapshot", postgres_claim.measure),
-    "postgres-import": ("postgres-import: new tasks as JSON, as arrays, by COPY", postgres_import.measure),
+    "postgres-import": (
+        "postgres-import: new tasks as the store puts them, as arrays, by COPY",
+        postgres_import.measure,
+    ),
     "guard": ("guard: what keeps a partition from being taken under a claim", guard.measure),
     "event-order": ("event-order: what telling events in the order of commits costs", event_order.measure),
     "arrays": ("arrays: how a hot batch travels to a PostgreSQL", arrays.measure),

@@ -116,7 +116,7 @@ class ScheduleStages(Stages):
 
 async def tasks_due(tx: Any, now: int) -> list[str]:
     """The fires that may go now."""
-    return [one.id for one in await due.between(tx, due.BEGINNING, "", now, 10_000)]
+    return [one.id for one in await due.between(tx, due.Stretch(due.BEGINNING, now), 10_000)]
 
 
 def measure(folder: Path, count: int, fires: int) -> dict[str, float]:

@@ -22,7 +22,7 @@ from tasktick.model.state import State
 from tasktick.ready.forecast import Lane
 from tasktick.store import calendars
 from tasktick.store import forecast as stored
-from tasktick.store.due import BEGINNING
+from tasktick.store.due import BEGINNING, Stretch, slot_begins
 from tasktick.store.forecast import Outline, Whose
 from tasktick.store.protocol import Reader, Transaction
 from tasktick.timetable.calendars import CLEAR, Shade, shade_of
@@ -140,10 +140,11 @@ async def collect(reader: Reader, whose: Whose, span: Span, pace: Pace) -> Load:
 
 
 async def _add_tasks(reader: Reader, whose: Whose, load: Load, pace: Pace) -> None:
-    span, edge, read = load.span, (BEGINNING, ""), 0
+    span, read = load.span, 0
+    stretch = Stretch(BEGINNING, span.to_at - 1)
     while True:
         page = await reader.read(
-            lambda tx, edge=edge: stored.waiting(tx, whose, edge, span.from_at, span.to_at, TASK_PAGE_ROWS)  # type: ignore[misc] # a default binds the edge of this page
+            lambda tx, left=stretch: stored.waiting(tx, whose, left, span.from_at, TASK_PAGE_ROWS)  # type: ignore[misc] # a default binds what is left
         )
         read += page.rows
         for one in page.counts:
@@ -151,9 +152,10 @@ async def _add_tasks(reader: Reader, whose: Whose, load: Load, pace: Pace) -> No
             load.add((one.tenant, one.queue, one.host), one.minute, one.tasks)
         if page.rows < TASK_PAGE_ROWS or page.last_at is None or page.last_id is None:
             return
-        edge = page.last_at, page.last_id
+        stretch = Stretch(BEGINNING, stretch.until, (page.last_at, page.last_id))
         if read >= TASKS_MAX:
-            load.say("tasks_left_out", f"Of tasks that wait, those after {written(page.last_at)} are not counted.")
+            known_until = written(slot_begins(page.last_at))
+            load.say("tasks_left_out", f"Of tasks that wait, those after {known_until} are not counted.")
             return
 
 

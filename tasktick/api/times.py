@@ -17,6 +17,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT_MIN_MS = -62_135_596_800_000
 INSTANT_MAX_MS = 253_402_300_799_999
 DURATION_CHARS_MAX = 64
+SECOND_CHARS = 19  # such as 2026-12-01T09:00:00
+_OFFSETS = frozenset("Zz+-")
 
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,18}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
 _UNITS_MS: tuple[int, ...] = (86_400_000, 3_600_000, 60_000, 1_000, 1)
@@ -47,6 +49,11 @@ def instant_ms(value: Instant) -> int:
 
 
 def _written_instant_ms(text: str) -> int:
+    # As most write it: `2026-12-01T09:00:00.250+01:00`, of which the second and the offset are known from others.
+    if text[SECOND_CHARS : SECOND_CHARS + 1] == ".":
+        digits, offset = text[SECOND_CHARS + 1 : SECOND_CHARS + 4], text[SECOND_CHARS + 4 :]
+        if digits.isdecimal() and digits.isascii() and offset[:1] in _OFFSETS:
+            return _second_ms(text[:SECOND_CHARS] + offset) + int(digits)
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError(INSTANT_HELP)
@@ -54,6 +61,15 @@ def _written_instant_ms(text: str) -> int:
     if offset is None:
         raise ValueError(f"This time has no offset, so it is not known when it is. {INSTANT_HELP}")
     return _whole_ms(date, time, "Z" if offset == "z" else offset) + _fraction_ms(fraction)
+
+
+@lru_cache(maxsize=4_096)
+def _second_ms(text: str) -> int:
+    """A second that is written with its offset; those of a burst are few, hence the cache."""
+    match = _RFC3339.fullmatch(text)
+    if match is None or match[3] is not None:
+        raise ValueError(INSTANT_HELP)
+    return _whole_ms(match[1], match[2], "Z" if match[4] == "z" else match[4])
 
 
 def local_ms(value: Instant) -> int | None:

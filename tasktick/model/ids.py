@@ -36,10 +36,9 @@ class IdMaker:
             self._count += 1
             if self._count > _COUNT_MAX:  # the millisecond is full, or the clock stepped back: borrow the next
                 self._last_ms, self._count = self._last_ms + 1, 0
-        # In two halves, since whole ones are no longer the processor's own numbers.
         upper = (self._last_ms << 16) | 0x7000 | self._count
         lower = (0b10 << 62) | (self._random.getrandbits(54) << 8) | partition
-        return f"{upper:016x}{lower:016x}"
+        return ((upper << 64) | lower).to_bytes(ID_CHARS // 2, "big").hex()
 
     def partition(self, key: str | None, idempotency_key: str | None) -> int:
         """Where a new task lives: by its key, else by its idempotency key, else anywhere."""

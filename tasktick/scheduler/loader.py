@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 
 from tasktick import logs
 from tasktick.clock import Clock, turns
-from tasktick.model.task import Due
+from tasktick.model.task import Due, Timer
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
 from tasktick.scheduler.ticker import Ticker
 from tasktick.settings import SchedulerConfig
 from tasktick.store import due as due_store
+from tasktick.store.due import Stretch
 from tasktick.store.protocol import Reader
 
 log = logs.get("scheduler")
@@ -89,51 +90,53 @@ class Loader:
         until = now + self._config.near_ms
         known = self._near_until if now < self._near_until <= until else now
         self._near_until = 0  # should that fail
-        await self._read_between(known, until, now)
+        await self._read_between(Stretch(known, until), now)
         self._near_until = until
         began_ms = self._clock.monotonic_ms()
         if began_ms >= self._overdue_due_ms:
-            await self._read_overdue(now - self._config.look_back_ms, now)
+            await self._read_overdue(Stretch(now - self._config.look_back_ms, now))
             ended_ms = self._clock.monotonic_ms()
             rest_ms = min((ended_ms - began_ms) / OVERDUE_SHARE, self._config.look_back_ms / 2)
             self._overdue_due_ms = ended_ms + rest_ms
 
-    async def _read_between(self, after: int, until: int, now: int) -> None:
-        after_id = ""
+    async def _read_between(self, stretch: Stretch, now: int) -> None:
         while True:
-            rows = await self._page(after, after_id, until)
+            rows = await self._page(stretch)
             await self._take(rows, now)
             if len(rows) < PAGE_ROWS or self._is_full():
                 return
-            after, after_id = rows[-1].wake_at, rows[-1].id
+            stretch = stretch.beyond(rows[-1])
 
-    async def _read_overdue(self, after: int, now: int) -> None:
+    async def _read_overdue(self, stretch: Stretch) -> None:
         """What of this is not known."""
+        now = stretch.until
         if not len(self._ready):
-            await self._read_between(after, now, now)
+            await self._read_between(stretch, now)
             return
-        after_id, owned = "", self._owned()
         while not self._is_full():
-            timers = await self._near.read(
-                lambda tx, at=after, at_id=after_id: due_store.timers(tx, at, at_id, now, PAGE_ROWS, owned)  # type: ignore[misc] # bound defaults
-            )
+            timers = await self._timers(stretch)
             ids = [one.id for one in timers if not (self._ready.contains(one.id) or self._in_hand(one.id))]
             if ids:
                 await self._take(await self._near.read(lambda tx, ids=ids: due_store.by_ids(tx, ids)), now)  # type: ignore[misc]
             if len(timers) < PAGE_ROWS:
                 return
-            after, after_id = timers[-1].wake_at, timers[-1].id
+            stretch = stretch.beyond(timers[-1])
 
     async def _read_full(self) -> None:
-        after, after_id = due_store.BEGINNING, ""
         self._ticker.overflowed = False
+        stretch = Stretch(due_store.BEGINNING, self._clock.now_ms())
         while True:
+            rows = await self._page(stretch)
             now = self._clock.now_ms()
-            rows = await self._page(after, after_id, now)
             await self._take(rows, now)
-            if len(rows) < PAGE_ROWS or self._is_full():
+            if self._is_full():
                 return
-            after, after_id = rows[-1].wake_at, rows[-1].id
+            if len(rows) == PAGE_ROWS:
+                stretch = stretch.beyond(rows[-1])
+            elif now - stretch.until < self._config.look_back_ms / 2:
+                return
+            else:  # it took so long that what has become due meanwhile is more than the near reading looks back over
+                stretch = Stretch(stretch.until + 1, now)
 
     async def _take(self, rows: list[Due], now: int) -> None:
         """Overdue rows go to the ready queue, the others wait in the wheel; what is being sent is left alone."""
@@ -155,13 +158,10 @@ class Loader:
         horizon = now + self._config.horizon_ms
         if self._horizon.loaded_until >= horizon:
             return
-        after, after_id, owned = max(self._horizon.loaded_until, now), "~", self._owned()
+        stretch = Stretch(max(self._horizon.loaded_until, now) + 1, horizon)
         gains = self._gains
         while not self._horizon.is_full:
-            at, at_id = after, after_id
-            timers = await self._near.read(
-                lambda tx, at=at, at_id=at_id: due_store.timers(tx, at, at_id, horizon, PAGE_ROWS, owned)  # type: ignore[misc] # bound defaults
-            )
+            timers = await self._timers(stretch)
             for first in range(0, len(timers), TAKEN_AT_ONCE):
                 self._horizon.add_timers(timers[first : first + TAKEN_AT_ONCE])
                 await turns(1)
@@ -170,14 +170,19 @@ class Loader:
             if len(timers) < PAGE_ROWS:
                 self._horizon.loaded_until = horizon
                 break
-            after, after_id = timers[-1].wake_at, timers[-1].id
-            # The wheel knows everything before this instant; the rest of the instant comes with the next page.
-            self._horizon.loaded_until = max(self._horizon.loaded_until, after - 1)
+            # The wheel knows all that is due before the last one's slot; the rest of that comes with the next page.
+            known_until = due_store.slot_begins(timers[-1].wake_at) - 1
+            self._horizon.loaded_until = max(self._horizon.loaded_until, known_until)
+            stretch = stretch.beyond(timers[-1])
         self._ticker.wake.set()
 
-    async def _page(self, after: int, after_id: str, until: int) -> list[Due]:
+    async def _page(self, stretch: Stretch) -> list[Due]:
         owned = self._owned()
-        return await self._near.read(lambda tx: due_store.between(tx, after, after_id, until, PAGE_ROWS, owned))
+        return await self._near.read(lambda tx: due_store.between(tx, stretch, PAGE_ROWS, owned))
+
+    async def _timers(self, stretch: Stretch) -> list[Timer]:
+        owned = self._owned()
+        return await self._near.read(lambda tx: due_store.timers(tx, stretch, PAGE_ROWS, owned))
 
     def _is_full(self) -> bool:
         """The ready queue took no more: what is left is read again when it has room."""

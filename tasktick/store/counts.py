@@ -4,6 +4,7 @@ Counts are never counted over the table.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from tasktick.model.state import State
@@ -23,11 +24,12 @@ class Deltas:
         self._events: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
         self._at = 0
 
-    def born(self, tenant: str, state: State, task_id: str, at: int) -> None:
-        """A task was made."""
-        self._by_key[tenant, int(state)] += 1
-        self._events[tenant].append((task_id, UNBORN, state, at, 0))
-        self._at = at
+    def born(self, tenant: str, state: State, births: Sequence[tuple[str, int]]) -> None:
+        """These were made: their ids and when."""
+        number = int(state)
+        self._by_key[tenant, number] += len(births)
+        self._events[tenant] += [(task_id, UNBORN, number, at, 0) for task_id, at in births]
+        self._at = births[-1][1]
 
     def moved(self, tenant: str, before: int, after: int, task_id: str, at: int, attempt: int | None) -> None:
         """A task has another state; `PURGED`, if it was removed."""

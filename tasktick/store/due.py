@@ -14,9 +14,38 @@ BEGINNING = -(2**62)
 SHARES = 1.5
 EACH_LEAST = 16
 EACH_GROWTH = 4
+# A slot of the index of what waits: `wake_at >> 10`, 1,024 ms.
+SLOT_BITS = 10
 
 
 T = TypeVar("T", Due, Timer)
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """What wants to be looked at from one instant on and up to another, both included, as far as it was not read yet.
+
+    It is read by slots of 1,024 ms, and within a slot by id, as it stands in its index.
+    """
+
+    since: int
+    until: int
+    last: tuple[int, str] | None = None
+    """The row at which the page before ended: its time, its id."""
+
+    def beyond(self, last: Due | Timer) -> "Stretch":
+        """What is left of it after a page that ends with this row."""
+        return Stretch(self.since, self.until, (last.wake_at, last.id))
+
+    @property
+    def bounds(self) -> dict[str, int | str]:
+        """As the statements ask for it."""
+        after, after_id = self.last or (self.since, "")
+        return {"since": self.since, "until": self.until, "after": after, "after_id": after_id}
+
+
+def slot_begins(at: int) -> int:
+    """When the slot of an instant begins: what is due before that was read before it."""
+    return at >> SLOT_BITS << SLOT_BITS
 
 
 class _Page(msgspec.Struct, Generic[T], frozen=True, array_like=True):
@@ -26,43 +55,30 @@ class _Page(msgspec.Struct, Generic[T], frozen=True, array_like=True):
     rows: list[T]
 
 
-async def between(
-    tx: Transaction, after: int, after_id: str, until: int, limit: int, partitions: list[str] | None = None
-) -> list[Due]:
-    """Waiting tasks beyond (after, after_id) and up to `until`, of these partitions (all, if None), in order.
-
-    Fewer than `limit` are all that there are.
-    """
+async def between(tx: Transaction, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> list[Due]:
+    """Waiting tasks of a stretch and of these partitions (all, if None). Fewer than `limit` are all that there are."""
     if partitions is None:
-        return await tx.rows("due_between", Due, after=after, after_id=after_id, until=until, limit=limit)
-    return await _within(tx, "due_in", _Page[Due], (after, after_id), until, limit, partitions)
+        return await tx.rows("due_between", Due, limit=limit, partitions=None, **stretch.bounds)
+    return await _within(tx, "due_in", _Page[Due], stretch, limit, partitions)
 
 
-async def timers(
-    tx: Transaction, after: int, after_id: str, until: int, limit: int, partitions: list[str] | None = None
-) -> list[Timer]:
+async def timers(tx: Transaction, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> list[Timer]:
     """The same, as entries of the wheel."""
     if partitions is None:
-        return await tx.rows("timers_between", Timer, after=after, after_id=after_id, until=until, limit=limit)
-    return await _within(tx, "timers_in", _Page[Timer], (after, after_id), until, limit, partitions)
+        return await tx.rows("timers_between", Timer, limit=limit, partitions=None, **stretch.bounds)
+    return await _within(tx, "timers_in", _Page[Timer], stretch, limit, partitions)
 
 
 async def _within(
-    tx: Transaction,
-    query: str,
-    page: type[_Page[T]],
-    edge: tuple[int, str],
-    until: int,
-    limit: int,
-    partitions: list[str],
+    tx: Transaction, query: str, page: type[_Page[T]], stretch: Stretch, limit: int, partitions: list[str]
 ) -> list[T]:
     """Read some partitions, from each about its share; from where that was too little, more."""
     found: list[T] = []
     each = max(EACH_LEAST, int(SHARES * limit) // max(len(partitions), 1))
     while partitions and len(found) < limit:
-        after, after_id = edge if not found else (found[-1].wake_at, found[-1].id)
-        bounds = {"after": after, "after_id": after_id, "until": until, "limit": limit - len(found), "each": each}
-        (read,) = await tx.rows(query, page, partitions=partitions, **bounds)
+        left = stretch.beyond(found[-1]) if found else stretch
+        asked = {"limit": limit - len(found), "each": each, **left.bounds}
+        (read,) = await tx.rows(query, page, partitions=partitions, **asked)
         found += read.rows
         if not read.is_cut:
             break

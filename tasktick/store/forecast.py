@@ -7,6 +7,7 @@ import msgspec
 from tasktick.model.calendar import CalendarUse
 from tasktick.model.ids import PARTITIONS
 from tasktick.model.schedule import Rule
+from tasktick.store.due import Stretch
 from tasktick.store.protocol import Transaction
 
 # After every name that a tenant can have.
@@ -95,20 +96,10 @@ async def outlines(
     )
 
 
-async def waiting(
-    tx: Transaction, whose: Whose, after: tuple[int, str], from_at: int, until: int, limit: int
-) -> WaitingPage:
-    """A page of the tasks that wait, beyond (wake_at, id) and before an instant, by minute from `from_at` on."""
-    [page] = await tx.rows(
-        "forecast_tasks",
-        WaitingPage,
-        **whose.bounds,
-        after=after[0],
-        after_id=after[1],
-        from_at=from_at,
-        until=until,
-        limit=limit,
-    )
+async def waiting(tx: Transaction, whose: Whose, stretch: Stretch, from_at: int, limit: int) -> WaitingPage:
+    """A page of the tasks that wait, by minute from `from_at` on."""
+    asked = {"from_at": from_at, "limit": limit, **stretch.bounds}
+    [page] = await tx.rows("forecast_tasks", WaitingPage, **whose.bounds, **asked)
     return page
 
 

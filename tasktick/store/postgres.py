@@ -145,7 +145,9 @@ def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
             continue
         if table not in columns:
             columns[table] = list(zip(*parameters[table], strict=True))
-        values.append(columns[table][int(number)] if columns[table] else ())
+        column = columns[table][int(number)] if columns[table] else ()
+        # An array that is shorter than those beside it is filled with NULL: where there is nothing else none is sent.
+        values.append(None if column.count(None) == len(column) else column)
     return values
 
 

@@ -1,8 +1,9 @@
 """Tasks in the store: create, read, change, delete. Claims and ends are in `claims`."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -17,15 +18,7 @@ from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, TaskView, columns
-from tasktick.store.task_rows import (
-    detail_row,
-    encoded,
-    is_plain,
-    new_detail_row,
-    new_state_row,
-    payload_row,
-    state_row,
-)
+from tasktick.store.task_rows import SHAPE, NewRow, Row, detail_row, encoded, new_row, payload_row, state_row
 
 # Payloads that are read at once: 500 of the largest would hold up the writer, and fill the memory.
 PAYLOAD_CHARS_MAX = 4_194_304
@@ -45,47 +38,57 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     named = any(one.idempotency is not None or one.task.detail.key is not None for one in creates)
     if named:
         await _judge_names(tx, creates, results)
-    are_plain = all(is_plain(one.task) for one in creates)
+    rows = [new_row(one.task) for one in creates]
+    are_plain = None not in rows
     if are_plain and not named:
-        fresh = sorted([one.task for one in creates], key=_id)
-        if await _insert_plain(tx, fresh, unlimited=sorted({task.state.tenant for task in fresh})):
+        plain = cast(list[NewRow], rows)
+        if await _insert_plain(tx, plain, unlimited=sorted({row.shape[0] for row in plain})):
             return results
     await _take_room(tx, creates, results, known=are_plain and not named)
     if named:
         await _take_names(tx, creates, results)
-    fresh = sorted([one.task for one, result in zip(creates, results, strict=True) if result is None], key=_id)
-    if fresh:
-        await insert(tx, fresh)
+    await _insert(tx, [(one.task, row) for one, row, got in zip(creates, rows, results, strict=True) if got is None])
     return results
 
 
 CREATE = Batch("create", Lane.CREATE, create_many)
 
 
-_id = attrgetter("state.id")
-
-
 async def insert(tx: Transaction, fresh: Sequence[NewTask]) -> None:
     """Insert the rows of new tasks, whose names have been taken."""
-    if all(map(is_plain, fresh)):
-        await _insert_plain(tx, fresh)
-    else:
-        await insert_fires(tx, fresh)
-        await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in fresh])
+    await _insert(tx, [(task, new_row(task)) for task in fresh])
 
 
-async def _insert_plain(tx: Transaction, fresh: Sequence[NewTask], unlimited: Sequence[str] = ()) -> bool:
+async def _insert(tx: Transaction, fresh: Sequence[tuple[NewTask, NewRow | None]]) -> None:
+    if not fresh:
+        return
+    plain = [row for _, row in fresh if row is not None]
+    if len(plain) == len(fresh):
+        await _insert_plain(tx, plain)
+        return
+    ordered = sorted([task for task, _ in fresh], key=attrgetter("state.id"))
+    await insert_fires(tx, ordered)
+    await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in ordered])
+
+
+async def _insert_plain(tx: Transaction, fresh: list[NewRow], unlimited: Sequence[str] = ()) -> bool:
     """Insert these, unless one of these tenants has a quota; whether they were."""
-    inserted = await tx.run(
-        "task_insert",
-        states=[new_state_row(task.state) for task in fresh],
-        details=[new_detail_row(task.detail) for task in fresh],
-        payloads=[(task.state.id, encoded(task.payload)) for task in fresh],
-        unlimited=unlimited,
-    )
+    fresh = sorted(fresh, key=attrgetter("payload"))  # which begins with the id
+    first = fresh[0].shape
+    given = {"payloads": [one.payload for one in fresh], "unlimited": unlimited}
+    if all(one.shape == first for one in fresh):
+        rows = [one.row for one in fresh]
+        inserted = await tx.run("task_insert_alike", rows=rows, **given, **dict(zip(SHAPE, first, strict=True)))
+    else:
+        places: dict[Row, int] = {}
+        rows = [(*one.row, places.setdefault(one.shape, len(places))) for one in fresh]
+        inserted = await tx.run("task_insert", rows=rows, shapes=list(places), **given)
     if inserted < len(fresh):
         return False
-    await _tell_born(tx, fresh)
+    deltas = Deltas()
+    for (tenant, state), births in groupby(fresh, lambda one: one.shape[:2]):
+        deltas.born(tenant, state, [one.row[:2] for one in births])
+    await deltas.write(tx)
     return True
 
 
@@ -93,13 +96,9 @@ async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> N
     """Insert the rows of new tasks that have no payload of their own: what a fire sends is its schedule's."""
     states = [state_row(task.state) for task in fresh]
     await tx.run("task_insert_whole", states=states, details=[detail_row(task.detail) for task in fresh])
-    await _tell_born(tx, fresh)
-
-
-async def _tell_born(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:
     deltas = Deltas()
     for task in fresh:
-        deltas.born(task.state.tenant, task.state.state, task.state.id, task.detail.created_at)
+        deltas.born(task.state.tenant, task.state.state, [(task.state.id, task.detail.created_at)])
     await deltas.write(tx)
 
 

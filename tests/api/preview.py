@@ -17,6 +17,7 @@ from tasktick.metrics import Metrics
 from tasktick.model.task import Due, TaskState
 from tasktick.scheduler.materialise import Decider, Materialiser
 from tasktick.store import due, schedules
+from tasktick.store.due import Stretch
 from tests.api.calendar import ALL
 from tests.api.preview_sets import CALENDARS, drawn
 from tests.api.served import HeldClock, Served
@@ -135,7 +136,7 @@ class Preview:
             await self._decide()
             # What had to be decided about first goes now.
             await self._fire()
-            timers = await database.read(lambda tx: due.timers(tx, due.BEGINNING, "", 2**62, 1))
+            timers = await database.read(lambda tx: due.timers(tx, Stretch(due.BEGINNING, 2**62), 10_000))
             look_at = await database.read(lambda tx: schedules.next_look(tx, due.BEGINNING))
             coming = [timer.wake_at for timer in timers] + ([] if look_at is None else [look_at])
             if not coming or min(coming) > self._until:
@@ -153,7 +154,7 @@ class Preview:
     async def _fire(self) -> None:
         """Claim what is due, and answer it at once."""
         world = self._served.world
-        rows = await self._served.database.read(lambda tx: due.between(tx, due.BEGINNING, "", world.now, 10_000))
+        rows = await self._served.database.read(lambda tx: due.between(tx, Stretch(due.BEGINNING, world.now), 10_000))
         for at in range(0, len(rows), CLAIMED_AT_ONCE):
             claimed = await world.claim(*(one.id for one in rows[at : at + CLAIMED_AT_ONCE]), early_ms=0)
             for one in claimed:

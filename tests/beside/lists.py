@@ -132,13 +132,14 @@ class ListRules(Pair):
     def look_ahead(self, limit: int, ahead_ms: int, partitions: list[str] | None) -> None:
         async def look(tx: Transaction) -> list[Any]:
             found: list[Any] = []
-            after, after_id, until = due.BEGINNING, "", self.now + ahead_ms
-            while rows := await due.between(tx, after, after_id, until, limit, partitions):
+            until = self.now + ahead_ms
+            whole = left = due.Stretch(due.BEGINNING, until)
+            while rows := await due.between(tx, left, limit, partitions):
                 found += rows
-                after, after_id = rows[-1].wake_at, rows[-1].id
+                left = left.beyond(rows[-1])
             ids = [one.id for one in found]
             waiting = sorted(await due.by_ids(tx, ids), key=lambda one: one.id)
-            timers = await due.timers(tx, due.BEGINNING, "", until, 100, partitions)
+            timers = await due.timers(tx, whole, 100, partitions)
             late = await due.expired(tx, until, limit, partitions)
             look_at = await schedules.next_look(tx, self.now, partitions)
             return [found, waiting, timers, late, await schedules.due(tx, until, limit, partitions), look_at]

@@ -101,7 +101,7 @@ class TaskRules(Pair):
     @rule(target=Pair.claims)
     def claim_what_is_due(self) -> MultipleResults[Claimed]:
         async def work(world: World) -> list[Claimed]:
-            found = await world.database.near.read(lambda tx: due.between(tx, due.BEGINNING, "", world.now, 3))
+            found = await world.database.near.read(lambda tx: due.between(tx, due.Stretch(due.BEGINNING, world.now), 3))
             return await claimed(world, *(one.id for one in found))
 
         return multiple(*(self.both(work) or ()))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from tasktick.store import postgres, postgres_links, postgres_writer
 from tests.chaos.wrapping import swap
 
-ACKNOWLEDGED_BY = frozenset({"task_insert", "task_insert_whole", "task_change", "task_delete"})
+ACKNOWLEDGED_BY = frozenset({"task_insert", "task_insert_alike", "task_insert_whole", "task_change", "task_delete"})
 OF_LEASES = frozenset({"leases_acquire", "leases_release"})
 # The answer to a commit that was sent is a while on its way.
 IN_COMMIT_S = 0.0003

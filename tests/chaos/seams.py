@@ -38,7 +38,7 @@ LABELS = (
     "after_renewal",
     "in_commit",
 )
-ACKNOWLEDGED_BY = frozenset({"task_insert", "task_insert_whole", "task_change", "task_delete"})
+ACKNOWLEDGED_BY = frozenset({"task_insert", "task_insert_alike", "task_insert_whole", "task_change", "task_delete"})
 CHECKPOINT_ROWS = 20
 FIRST_BYTE_S = 0.0005
 

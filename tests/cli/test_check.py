@@ -65,7 +65,7 @@ def test_it_reads_beside_a_writer_and_changes_nothing(path: Path) -> None:
         ("events", "UPDATE events SET items = '{{' WHERE sequence = 2", "such as 2"),
         ("events", "UPDATE events SET upto = 0 WHERE sequence = 3", "such as 3"),
         ("partitions", "DELETE FROM leases WHERE partition_id = 3", "1 missing"),
-        ("structure", "DROP INDEX tasks_waiting", "index tasks_waiting"),
+        ("structure", "DROP INDEX tasks_waiting_by_slot", "index tasks_waiting_by_slot"),
         ("schema", "UPDATE schema_history SET checksum = 'x'", "was changed after it was released"),
         ("schema", "UPDATE schema_history SET min_reader = 9999", "Install a newer TaskTick"),
         ("schema", "DELETE FROM schema_history", "no TaskTick store"),

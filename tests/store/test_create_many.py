@@ -9,7 +9,15 @@ import pytest
 from tasktick.model.task import TaskDetail, TaskState
 from tasktick.store import tasks
 from tasktick.store.queries import load
-from tasktick.store.task_rows import DETAIL_COLUMNS, NEW_DETAIL_COLUMNS, NEW_STATE_COLUMNS, STATE_COLUMNS, detail_row
+from tasktick.store.task_rows import (
+    DETAIL_COLUMNS,
+    NEW_DETAIL_COLUMNS,
+    NEW_STATE_COLUMNS,
+    ROW,
+    SHAPE,
+    STATE_COLUMNS,
+    detail_row,
+)
 from tasktick.store.tasks import CREATE, Create
 from tests.store.world import TENANT, World
 
@@ -40,10 +48,51 @@ async def test_one_of_many_that_is_at_fault_fails_alone(world: World) -> None:
     assert sum(one is None for one in results) >= len(made) - 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [1, 2, 7, MANY])
+async def test_whatever_they_share_each_is_as_it_was_given(world: World, kinds: int) -> None:
+    """Of one kind, of few, or each of its own: in turn, so that neighbours differ."""
+    made = [
+        world.task(
+            detail={
+                "name": f"n-{n}",
+                "type": ("a", None)[n % kinds % 2],
+                "tags": {"n": str(n)},
+                "sla_ms": n % kinds + 1,
+            },
+            queue=f"q-{n % kinds}",
+            host=f"h-{n % kinds}:80",
+            priority=n % kinds % 10,
+            max_attempts=n % kinds + 1,
+            timeout_ms=n % kinds + 1_000,
+            at_most_once=n % kinds % 2 == 0,
+            run_at=world.now + n,
+        )
+        for n in range(MANY)
+    ]
+    assert await world.create_all([Create(one) for one in made]) == [None] * MANY
+    ids = [one.state.id for one in made]
+    views = await world.database.read(lambda tx: tasks.views(tx, TENANT, ids))
+    assert [(view.state, view.detail, view.payload) for view in views] == [
+        (one.state, one.detail, one.payload) for one in made
+    ]
+    await world.check_counts()
+
+
+def test_a_shape_and_a_row_are_all_that_a_plain_task_brings() -> None:
+    derived = {"wake_at", "keyed", "created_at"}  # as the due time, as the key, as the last change
+    assert {*ROW, *SHAPE} | derived == {*NEW_STATE_COLUMNS, *NEW_DETAIL_COLUMNS}
+    assert not set(ROW) & set(SHAPE)
+
+
 @pytest.mark.parametrize("dialect", ["postgres", "sqlite"])
 @pytest.mark.parametrize(
     ("statement", "states", "details"),
-    [("task_insert", NEW_STATE_COLUMNS, NEW_DETAIL_COLUMNS), ("task_insert_whole", STATE_COLUMNS, DETAIL_COLUMNS)],
+    [
+        ("task_insert", NEW_STATE_COLUMNS, NEW_DETAIL_COLUMNS),
+        ("task_insert_alike", NEW_STATE_COLUMNS, NEW_DETAIL_COLUMNS),
+        ("task_insert_whole", STATE_COLUMNS, DETAIL_COLUMNS),
+    ],
 )
 def test_rows_have_the_columns_of_their_statement_in_its_order(
     dialect: str, statement: str, states: tuple[str, ...], details: tuple[str, ...]

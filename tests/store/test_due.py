@@ -1,12 +1,15 @@
 """What the loader reads: all that waits, in order, page by page, each once; and what is parked or too late."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from tasktick.model import change
-from tasktick.model.ids import partition_of
+from tasktick.model.ids import PARTITIONS, partition_of
 from tasktick.model.state import STORED, State
-from tasktick.model.task import Due, due_of
+from tasktick.model.task import Due, Timer, due_of
 from tasktick.store import due
+from tasktick.store.due import Stretch
 from tasktick.store.tasks import Create
 from tests.store.test_change import in_state
 from tests.store.world import HOUR_MS, World
@@ -14,28 +17,58 @@ from tests.store.world import HOUR_MS, World
 
 async def pages(world: World, until: int, limit: int, partitions: list[str] | None = None) -> list[Due]:
     """Everything up to `until`, as the loader pages it."""
+    return await paged(world, Stretch(due.BEGINNING, until), limit, partitions)
+
+
+async def paged(world: World, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> list[Due]:
     found: list[Due] = []
-    after, after_id = due.BEGINNING, ""
+    left = stretch
     while True:
-        page = await _page(world, after, after_id, until, limit, partitions)
+        page = await world.database.near.read(lambda tx, left=left: due.between(tx, left, limit, partitions))  # type: ignore[misc] # bound
         found += page
         if len(page) < limit:
             return found
-        after, after_id = page[-1].wake_at, page[-1].id
+        left = left.beyond(page[-1])
 
 
-async def _page(
-    world: World, after: int, after_id: str, until: int, limit: int, partitions: list[str] | None
-) -> list[Due]:
-    return await world.database.near.read(lambda tx: due.between(tx, after, after_id, until, limit, partitions))
+async def timers(world: World, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> list[Timer]:
+    return await world.database.near.read(lambda tx: due.timers(tx, stretch, limit, partitions))
+
+
+def in_order(rows: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    """These times and ids in the order in which they are read."""
+    return sorted(rows, key=lambda row: (due.slot_begins(row[0]), row[1]))
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
 async def test_pages_are_whole_and_in_order_whatever_the_ties(world: World, limit: int) -> None:
     offsets = [0, 5, 5, 5, 5, 5, 1, -HOUR_MS, 5, 9, 10, 10, 11, HOUR_MS]
     ids = [await world.create(run_at=world.now + offset) for offset in offsets]
-    wanted = sorted((world.now + offset, task_id) for offset, task_id in zip(offsets, ids, strict=True) if offset <= 10)
+    wanted = in_order(
+        (world.now + offset, task_id) for offset, task_id in zip(offsets, ids, strict=True) if offset <= 10
+    )
     assert [(one.wake_at, one.id) for one in await pages(world, world.now + 10, limit)] == wanted
+
+
+@pytest.mark.parametrize("own", [None, [f"{one:02x}" for one in range(PARTITIONS)]], ids=["all", "each"])
+@pytest.mark.parametrize("limit", [1, 7, 50, 1_000])
+async def test_a_slot_of_many_pages_is_read_once_and_whole(world: World, limit: int, own: list[str] | None) -> None:
+    """More are due in one slot than a page takes, at instants that have nothing to do with their ids."""
+    begin = due.slot_begins(world.now + HOUR_MS)
+    offsets = [-1, 0, 1_023, 1_024, 1_025, 2_047, 2_048, *(number * 389 % 1_024 for number in range(120))]
+    tasks = [world.task(run_at=begin + offset) for offset in offsets]
+    assert set(await world.create_all([Create(one) for one in tasks])) == {None}
+    for since, until in ((-1, 2_048), (0, 1_023), (100, 900), (1_023, 1_024), (500, 500), (1_024, 2_047), (900, 100)):
+        rows = [(one.state.wake_at, one.state.id) for one in tasks]
+        wanted = in_order(row for row in rows if begin + since <= row[0] <= begin + until)
+        found = await paged(world, Stretch(begin + since, begin + until), limit, own)
+        assert [(one.wake_at, one.id) for one in found] == wanted
+        first = await timers(world, Stretch(begin + since, begin + until), limit, own)
+        assert [(one.wake_at, one.id) for one in first] == wanted[:limit]
+        if len(first) == limit:
+            # Whoever stops here knows all that is due before this slot.
+            known = {row for row in rows if begin + since <= row[0] < due.slot_begins(first[-1].wake_at)}
+            assert known <= set(wanted[:limit])
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10, 1_000])
@@ -49,21 +82,19 @@ async def test_pages_of_some_partitions_are_whole_and_in_order_however_uneven(wo
     ]
     assert set(await world.create_all([Create(one) for one in tasks])) == {None}
     for owned in ({3, 17}, {17, 200}, {3, 17, 200, 5}, {5}, set[int]()):
-        wanted = sorted((one.state.wake_at, one.state.id) for one in tasks if partition_of(one.state.id) in owned)
+        wanted = in_order((one.state.wake_at, one.state.id) for one in tasks if partition_of(one.state.id) in owned)
         partitions = [f"{one:02x}" for one in owned]
         found = await pages(world, world.now + HOUR_MS, limit, partitions)
         assert [(one.wake_at, one.id) for one in found] == wanted
-        timers = await world.database.near.read(
-            lambda tx, own=partitions: due.timers(tx, due.BEGINNING, "", world.now + HOUR_MS, limit, own)  # type: ignore[misc] # bound
-        )
-        assert [(one.wake_at, one.id) for one in timers] == wanted[:limit]
+        first = await timers(world, Stretch(due.BEGINNING, world.now + HOUR_MS), limit, partitions)
+        assert [(one.wake_at, one.id) for one in first] == wanted[:limit]
 
 
 async def test_timers_are_the_same_by_time_and_id(world: World) -> None:
     for offset in (3, 1, 2, 1):
         await world.create(run_at=world.now + offset)
-    timers = await world.database.near.read(lambda tx: due.timers(tx, due.BEGINNING, "", world.now + HOUR_MS, 10))
-    assert [(one.wake_at, one.id) for one in timers] == [
+    found = await timers(world, Stretch(due.BEGINNING, world.now + HOUR_MS), 10)
+    assert [(one.wake_at, one.id) for one in found] == [
         (one.wake_at, one.id) for one in await pages(world, world.now + HOUR_MS, 10)
     ]
 

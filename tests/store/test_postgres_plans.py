@@ -182,8 +182,9 @@ def _by_key(node: dict[str, Any]) -> bool:
 async def test_what_is_due_is_read_off_its_index(connection: asyncpg.Connection) -> None:
     await connection.execute(BEGIN_WRITE)
     for name, index in (
-        ("due_between", "tasks_waiting"),
-        ("timers_between", "tasks_waiting"),
+        ("due_between", "tasks_waiting_by_slot"),
+        ("timers_between", "tasks_waiting_by_slot"),
+        ("forecast_tasks", "tasks_waiting_by_slot"),
         ("task_expired_leases", "tasks_running"),
         ("task_expired", "tasks_expiring"),
         ("finished_before", "tasks_finished"),
@@ -225,11 +226,19 @@ async def test_what_others_own_is_passed_over_unread(connection: asyncpg.Connect
     await connection.execute(BEGIN_NEAR)
     [statement] = dialect()[name]
     partitions = json.dumps([f"{one:02x}" for one in range(owned)])
-    values = {"partitions": partitions, "after": 0, "after_id": "", "until": 1, "limit": 5_000, "each": 5_000}
+    values = {
+        "partitions": partitions,
+        "since": 0,
+        "after": 0,
+        "after_id": "",
+        "until": 1,
+        "limit": 5_000,
+        "each": 5_000,
+    }
     explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}"
     (plan,) = json.loads(await connection.fetchval(explain, *(values[one] for one in statement.names)))
     scans = [node for node in _nodes(plan["Plan"]) if node.get("Relation Name") == "tasks"]
-    assert {node["Index Name"] for node in scans} == {"tasks_waiting_by_partition"}
+    assert {node["Index Name"] for node in scans} == {"tasks_waiting_by_partition_slot"}
     due = await connection.fetchval("SELECT count(*) FROM tasks WHERE state IN (2, 5) AND partition_id < $1", owned)
     read = sum((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"] for node in scans)
     assert abs(read - due) <= owned / 2  # an average of the loops, rounded

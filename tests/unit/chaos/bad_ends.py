@@ -173,7 +173,7 @@ def the_api_tells_another_story(scene: Scene) -> None:
 
 @shows("integrity")
 def a_damaged_file(scene: Scene) -> None:
-    scene.integrity.append("row 3 missing from index tasks_waiting")
+    scene.integrity.append("row 3 missing from index tasks_waiting_by_slot")
 
 
 @shows("node_crashed")

@@ -6,12 +6,18 @@
             SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
         ))
 
+-- A page of what waits from `since` up to `until`, in the order of its index: by slots of 1,024 ms, in a slot by id. It
+-- begins beyond the row (after, after_id).
+-- fragment: waiting
+    WHERE state IN (2, 5) AND (wake_at >> 10, id) > (:after::bigint >> 10, edge_of(:after_id::text))
+        AND wake_at >> 10 <= :until::bigint >> 10 AND wake_at >= :since::bigint AND wake_at <= :until::bigint
+
 -- name: due_between
-SELECT json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at) ORDER BY wake_at, id)
+SELECT json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at) ORDER BY slot, id)
 FROM (
-    SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
-    WHERE state IN (2, 5) AND (wake_at, id) > (:after::bigint, edge_of(:after_id::text)) AND wake_at <= :until::bigint
-    ORDER BY wake_at, id LIMIT :limit::bigint
+    SELECT id, tenant, queue, host, priority, due_at, wake_at, wake_at >> 10 AS slot FROM tasks
+    -- include: waiting
+    ORDER BY slot, id LIMIT :limit::bigint
 ) AS due;
 
 -- The same of some partitions, a stretch of the index for each of them; of all of them it would be read in twice the
@@ -21,23 +27,23 @@ FROM (
 WITH found AS MATERIALIZED (
     SELECT due.* FROM json_array_elements_text(:partitions::text::json) AS own (partition)
     CROSS JOIN LATERAL (
-        SELECT *, row_number() OVER (ORDER BY wake_at, id) AS place FROM (
-            SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
-            WHERE partition_id = ('x' || own.partition)::bit(8)::integer AND state IN (2, 5)
-                AND (wake_at, id) > (:after::bigint, edge_of(:after_id::text)) AND wake_at <= :until::bigint
-            ORDER BY wake_at, id LIMIT :each::bigint
+        SELECT *, row_number() OVER (ORDER BY slot, id) AS place FROM (
+            SELECT id, tenant, queue, host, priority, due_at, wake_at, wake_at >> 10 AS slot FROM tasks
+    -- include: waiting
+                AND partition_id = ('x' || own.partition)::bit(8)::integer
+            ORDER BY slot, id LIMIT :each::bigint
         ) AS first
     ) AS due
 ), cut AS MATERIALIZED (
-    SELECT wake_at, id FROM found WHERE place = :each::bigint ORDER BY wake_at, id LIMIT 1
+    SELECT slot, id FROM found WHERE place = :each::bigint ORDER BY slot, id LIMIT 1
 )
 SELECT json_build_array(json_build_array(EXISTS (SELECT 1 FROM cut), coalesce(
-    json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at) ORDER BY wake_at, id), '[]'
+    json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at) ORDER BY slot, id), '[]'
 )))
 FROM (
     SELECT * FROM found
-    WHERE NOT EXISTS (SELECT 1 FROM cut) OR (wake_at, id) <= (SELECT cut.wake_at, cut.id FROM cut)
-    ORDER BY wake_at, id LIMIT :limit::bigint
+    WHERE NOT EXISTS (SELECT 1 FROM cut) OR (slot, id) <= (SELECT cut.slot, cut.id FROM cut)
+    ORDER BY slot, id LIMIT :limit::bigint
 ) AS due;
 
 -- name: due_by_ids
@@ -48,33 +54,33 @@ WHERE t.state + 0 IN (2, 5);
 
 -- Put together as text, in two thirds of the time: there may be a million of them.
 -- name: timers_between
-SELECT '[' || string_agg(concat('[', wake_at, ',"', hex_of(id), '"]'), ',' ORDER BY wake_at, id) || ']' FROM (
-    SELECT wake_at, id FROM tasks
-    WHERE state IN (2, 5) AND (wake_at, id) > (:after::bigint, edge_of(:after_id::text)) AND wake_at <= :until::bigint
-    ORDER BY wake_at, id LIMIT :limit::bigint
+SELECT '[' || string_agg(concat('[', wake_at, ',"', hex_of(id), '"]'), ',' ORDER BY slot, id) || ']' FROM (
+    SELECT wake_at, id, wake_at >> 10 AS slot FROM tasks
+    -- include: waiting
+    ORDER BY slot, id LIMIT :limit::bigint
 ) AS due;
 
 -- name: timers_in
 WITH found AS MATERIALIZED (
     SELECT due.* FROM json_array_elements_text(:partitions::text::json) AS own (partition)
     CROSS JOIN LATERAL (
-        SELECT *, row_number() OVER (ORDER BY wake_at, id) AS place FROM (
-            SELECT id, wake_at FROM tasks
-            WHERE partition_id = ('x' || own.partition)::bit(8)::integer AND state IN (2, 5)
-                AND (wake_at, id) > (:after::bigint, edge_of(:after_id::text)) AND wake_at <= :until::bigint
-            ORDER BY wake_at, id LIMIT :each::bigint
+        SELECT *, row_number() OVER (ORDER BY slot, id) AS place FROM (
+            SELECT id, wake_at, wake_at >> 10 AS slot FROM tasks
+    -- include: waiting
+                AND partition_id = ('x' || own.partition)::bit(8)::integer
+            ORDER BY slot, id LIMIT :each::bigint
         ) AS first
     ) AS due
 ), cut AS MATERIALIZED (
-    SELECT wake_at, id FROM found WHERE place = :each::bigint ORDER BY wake_at, id LIMIT 1
+    SELECT slot, id FROM found WHERE place = :each::bigint ORDER BY slot, id LIMIT 1
 )
 SELECT json_build_array(json_build_array(EXISTS (SELECT 1 FROM cut), coalesce(
-    json_agg(json_build_array(wake_at, hex_of(id)) ORDER BY wake_at, id), '[]'
+    json_agg(json_build_array(wake_at, hex_of(id)) ORDER BY slot, id), '[]'
 )))
 FROM (
-    SELECT wake_at, id FROM found
-    WHERE NOT EXISTS (SELECT 1 FROM cut) OR (wake_at, id) <= (SELECT cut.wake_at, cut.id FROM cut)
-    ORDER BY wake_at, id LIMIT :limit::bigint
+    SELECT wake_at, id, slot FROM found
+    WHERE NOT EXISTS (SELECT 1 FROM cut) OR (slot, id) <= (SELECT cut.slot, cut.id FROM cut)
+    ORDER BY slot, id LIMIT :limit::bigint
 ) AS due;
 
 -- Parked: may not go now, and is looked at again later. Its order (due_at) stays.

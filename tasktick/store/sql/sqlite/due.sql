@@ -3,21 +3,38 @@
 -- fragment: owned
         AND (:partitions IS NULL OR substr(id, -2) IN (SELECT value FROM json_each(:partitions)))
 
+-- A page of what waits from `since` up to `until`, of these partitions (all, if NULL), in the order of its index: by
+-- slots of 1,024 ms, in a slot by id. It begins beyond the row (after, after_id) with the rest of its slot; what comes
+-- after that is read if there is room. In one piece, as `(slot, id) > (…)`, no index would be used for where it begins.
+-- fragment: waiting
+    SELECT id, wake_at FROM (
+        SELECT id, wake_at FROM tasks
+        WHERE state IN (2, 5) AND wake_at >> 10 = :after >> 10 AND id > :after_id
+            AND wake_at >= :since AND wake_at <= :until
+    -- include: owned
+        ORDER BY id LIMIT :limit
+    )
+    UNION ALL
+    SELECT id, wake_at FROM (
+        SELECT id, wake_at FROM tasks
+        WHERE state IN (2, 5) AND wake_at >> 10 > :after >> 10 AND wake_at >> 10 <= :until >> 10 AND wake_at <= :until
+    -- include: owned
+        ORDER BY wake_at >> 10, id LIMIT :limit
+    )
+    LIMIT :limit
+
 -- name: due_between
-SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at)) FROM (
-    SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
-    WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
-    ORDER BY wake_at, id LIMIT :limit
-);
+SELECT json_group_array(json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at)) FROM (
+    -- include: waiting
+) AS page CROSS JOIN tasks AS t ON t.id = page.id;
 
 -- The same of some partitions. Nothing is cut off: a file is one node's, which owns them all.
 -- name: due_in
-SELECT json_array(json_array(json('false'), json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at)))) FROM (
-    SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
-    WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
-    -- include: owned
-    ORDER BY wake_at, id LIMIT :limit
-);
+SELECT json_array(json_array(json('false'), json_group_array(
+    json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at)
+))) FROM (
+    -- include: waiting
+) AS page CROSS JOIN tasks AS t ON t.id = page.id;
 
 -- name: due_by_ids
 SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at)) FROM (
@@ -27,17 +44,12 @@ SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wa
 
 -- name: timers_between
 SELECT json_group_array(json_array(wake_at, id)) FROM (
-    SELECT wake_at, id FROM tasks
-    WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
-    ORDER BY wake_at, id LIMIT :limit
+    -- include: waiting
 );
 
 -- name: timers_in
 SELECT json_array(json_array(json('false'), json_group_array(json_array(wake_at, id)))) FROM (
-    SELECT wake_at, id FROM tasks
-    WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at <= :until
-    -- include: owned
-    ORDER BY wake_at, id LIMIT :limit
+    -- include: waiting
 );
 
 -- Parked: may not go now, and is looked at again later. Its order (due_at) stays.

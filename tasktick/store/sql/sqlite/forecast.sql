@@ -23,18 +23,32 @@ FROM (
 JOIN schedules AS s ON s.id = page.id
 LEFT JOIN tasks AS t ON t.id = s.next_id AND t.decide_by IS NOT NULL AND t.attempt = 0;
 
--- Waiting tasks beyond a place and before an instant, counted by minute and lane; those that schedules have made ahead,
--- and that nobody has begun with, are told beside those. How many rows were looked at, the last of them, and the counts.
+-- Waiting tasks beyond a row, in the order of slots and ids as in due.sql, and up to an instant, counted by minute and
+-- lane; those that schedules have made ahead, and that nobody has begun with, are told beside those. How many rows were
+-- looked at, the last of them, and the counts.
 -- name: forecast_tasks
 WITH page AS MATERIALIZED (
-    SELECT id, tenant, queue, host, wake_at, decide_by, attempt FROM tasks
-    WHERE state IN (2, 5) AND (wake_at, id) > (:after, :after_id) AND wake_at < :until
-    ORDER BY wake_at, id LIMIT :limit
+    SELECT t.id, t.tenant, t.queue, t.host, t.wake_at, t.decide_by, t.attempt FROM (
+        SELECT id FROM (
+            SELECT id FROM tasks
+            WHERE state IN (2, 5) AND wake_at >> 10 = :after >> 10 AND id > :after_id
+                AND wake_at >= :since AND wake_at <= :until
+            ORDER BY id LIMIT :limit
+        )
+        UNION ALL
+        SELECT id FROM (
+            SELECT id FROM tasks
+            WHERE state IN (2, 5) AND wake_at >> 10 > :after >> 10
+                AND wake_at >> 10 <= :until >> 10 AND wake_at <= :until
+            ORDER BY wake_at >> 10, id LIMIT :limit
+        )
+        LIMIT :limit
+    ) AS found CROSS JOIN tasks AS t ON t.id = found.id
 )
 SELECT json_array(json_array(
     (SELECT count(*) FROM page),
-    (SELECT wake_at FROM page ORDER BY wake_at DESC, id DESC LIMIT 1),
-    (SELECT id FROM page ORDER BY wake_at DESC, id DESC LIMIT 1),
+    (SELECT wake_at FROM page ORDER BY wake_at >> 10 DESC, id DESC LIMIT 1),
+    (SELECT id FROM page ORDER BY wake_at >> 10 DESC, id DESC LIMIT 1),
     json((
         SELECT json_group_array(json_array(tenant, queue, host, minute, tasks)) FROM (
             SELECT tenant, queue, host, max(wake_at - :from_at, 0) / 60000 AS minute, count(*) AS tasks

@@ -2,31 +2,70 @@
 -- Every row parameter is a JSON array of objects or, where columns are said to have an order, of arrays; every result
 -- one JSON array in one cell.
 
--- The three rows of new tasks. Rows: `NEW_STATE_COLUMNS` and `NEW_DETAIL_COLUMNS` of store/task_rows.py in their
--- order; id and payload. What most do not bring is left out: to read a column off a row costs as much as to write it. None of
--- them, if a tenant of those that are `unlimited` has a quota.
+-- None of the rows of new tasks, if a tenant of those that are `unlimited` has a quota.
+-- fragment: unless_limited
+    NOT EXISTS (
+        SELECT 1 FROM tenants WHERE max_pending IS NOT NULL AND name IN (SELECT value FROM json_each(:unlimited))
+    )
+
+-- The three rows of new tasks. What they share is read once (`SHAPE`), what is each one's own off its row (`ROW`, of
+-- store/task_rows.py, in their order): to read a column off a row costs as much as to write it. What most do not bring is
+-- left out. Payloads: id and payload.
+-- fragment: shapes
+WITH shapes AS MATERIALIZED (
+    SELECT
+        key AS place, value->>0 AS tenant, value->>1 AS state, value->>2 AS queue, value->>3 AS host,
+        value->>4 AS priority, value->>5 AS max_attempts, value->>6 AS timeout_ms, value->>7 AS at_most_once,
+        value->>8 AS type, value->>9 AS sla_ms, value->>10 AS expires_in_ms
+    FROM jsonb_each(:shapes) WHERE
+    -- include: unless_limited
+)
+
+-- fragment: payloads
+INSERT INTO payloads (task_id, version, payload)
+SELECT value->>0, 1, value->>1
+FROM jsonb_each(:payloads) WHERE
+    -- include: unless_limited
+
 -- name: task_insert
 INSERT INTO tasks (
     id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
     at_most_once, keyed, expires_at
 )
+    -- include: shapes
 SELECT
-    value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->>9,
-    value->>10, value->>11, value->>12, value->>13, value->>14
-FROM jsonb_each(:states) WHERE NOT EXISTS (
-    SELECT 1 FROM tenants WHERE max_pending IS NOT NULL AND name IN (SELECT value FROM json_each(:unlimited))
-);
+    row.value->>0, s.tenant, s.state, s.queue, s.host, s.priority, row.value->>2, row.value->>3, row.value->>3,
+    s.max_attempts, s.timeout_ms, row.value->>1, s.at_most_once, row.value->>5 IS NOT NULL, row.value->>4
+FROM jsonb_each(:rows) AS row CROSS JOIN shapes AS s ON s.place = row.value->>8;
+INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms)
+    -- include: shapes
+SELECT
+    row.value->>0, s.tenant, row.value->>1, row.value->>5, row.value->>6, s.type, row.value->>7, s.sla_ms,
+    s.expires_in_ms
+FROM jsonb_each(:rows) AS row CROSS JOIN shapes AS s ON s.place = row.value->>8;
+    -- include: payloads
+;
+
+-- The same of tasks that have all of one shape, as most have that come together: it is bound, and not looked up.
+-- name: task_insert_alike
+INSERT INTO tasks (
+    id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
+    at_most_once, keyed, expires_at
+)
+SELECT
+    value->>0, :tenant, :state, :queue, :host, :priority, value->>2, value->>3, value->>3, :max_attempts, :timeout_ms,
+    value->>1, :at_most_once, value->>5 IS NOT NULL, value->>4
+FROM jsonb_each(:rows) WHERE
+    -- include: unless_limited
+;
 INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms)
 SELECT
-    value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8
-FROM jsonb_each(:details) WHERE NOT EXISTS (
-    SELECT 1 FROM tenants WHERE max_pending IS NOT NULL AND name IN (SELECT value FROM json_each(:unlimited))
-);
-INSERT INTO payloads (task_id, version, payload)
-SELECT value->>0, 1, value->>1
-FROM jsonb_each(:payloads) WHERE NOT EXISTS (
-    SELECT 1 FROM tenants WHERE max_pending IS NOT NULL AND name IN (SELECT value FROM json_each(:unlimited))
-);
+    value->>0, :tenant, value->>1, value->>5, value->>6, :type, value->>7, :sla_ms, :expires_in_ms
+FROM jsonb_each(:rows) WHERE
+    -- include: unless_limited
+;
+    -- include: payloads
+;
 
 -- Rows of new tasks with all that one can bring, without payloads. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
 -- store/task_rows.py in their order.
