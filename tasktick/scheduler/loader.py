@@ -6,6 +6,9 @@ hint came, is found when it is overdue. While much is overdue, nearly all of it 
 the index alone, and the rows of those that are not; and less often. *Far*: ids and
 times up to the horizon, as far as the wheel does not know the store yet. *Full*, each minute and at the start:
 everything overdue, with no lower bound; this one is the guarantee.
+
+A page is in the order of the index (`due.Stretch`): by slots of a second, and within a slot by id. So what has been
+read of a slot says nothing about the rest of it, and each reading has its end from the beginning.
 """
 
 import asyncio
