@@ -1,6 +1,6 @@
 """How a hot batch travels best to a PostgreSQL: one JSON parameter, or an array for each column.
 
-The statements of a claim and an end, as they are, beside the same with `unnest`; creates are asked about by
+The statement of an end, as it is, beside the same with `unnest`; creates are asked about by
 `postgres-import`. Encoding what is sent is part of it. Each batch is undone by a statement that is not measured.
 """
 
@@ -18,9 +18,9 @@ import uvloop
 
 from bench.figures import Figure, ratio
 from bench.limit_store import new_task
-from bench.tasks import NEXT_YEAR_MS, now_ms
+from bench.tasks import now_ms
 from tasktick.clock import StoreClock, SystemClock
-from tasktick.model.ids import IdMaker, partition_of
+from tasktick.model.ids import IdMaker
 from tasktick.model.state import State
 from tasktick.service import Services
 from tasktick.store import leases
@@ -35,16 +35,14 @@ from tests.postgres import installed, own_cluster
 ROUNDS, REPEATS = 3, 40
 SIZES = (20, 500)
 WHO = "bench"
-CLAIM = "unnest(:a::uuid[], :b::smallint[], :c::bigint[], :d::bigint[]) AS asked (id, partition_id, epoch, was_due)"
 END_COLUMNS = {
     "id": "uuid[]", "fence": "bigint[]", "claim_id": "bigint[]", "state": "smallint[]", "now": "bigint[]",
     "attempt": "integer[]", "due_at": "bigint[]", "new_fence": "bigint[]", "interruptions": "integer[]",
     "uncounted": "integer[]", "started_at": "bigint[]", "sla_met": "boolean[]", "completed_at": "bigint[]",
     "reason": "text[]",
 }  # fmt: skip
-UNDO_CLAIM = "UPDATE tasks SET state = 2, lease_until = NULL"
+END = "task_end"
 UNDO_END = "UPDATE tasks SET state = 4"
-AFTER = {"task_claim": State.RUNNING, "task_end": State.SUCCEEDED}
 
 
 def _unnested(types: dict[str, str]) -> str:
@@ -52,23 +50,19 @@ def _unnested(types: dict[str, str]) -> str:
     return f"unnest({arrays}) AS given ({', '.join(types)})"
 
 
-def with_arrays(name: str) -> Positional:
+def with_arrays() -> Positional:
     """The statement with arrays in place of its JSON parameter; said once again by hand where it is read."""
-    one = _text(name)
-    match name:
-        case "task_claim":
-            changed = re.sub(r"SELECT \(row->>0\).*?AS given \(row\)", f"SELECT * FROM {CLAIM}", one, flags=re.S)
-        case _:
-            changed = re.sub(
-                r"SELECT\s+\(row->>0\).*?AS rows \(row\)", f"SELECT * FROM {_unnested(END_COLUMNS)}", one, flags=re.S
-            )
+    one = _text()
+    changed = re.sub(
+        r"SELECT\s+\(row->>0\).*?AS rows \(row\)", f"SELECT * FROM {_unnested(END_COLUMNS)}", one, flags=re.S
+    )
     assert changed != one
     return positional(changed)
 
 
-def _text(name: str) -> str:
+def _text() -> str:
     """The statement with its parameters by name again."""
-    [statement] = dialect(":now")[name]
+    [statement] = dialect(":now")[END]
     return re.sub(r"\$(\d+)", lambda found: f":{statement.names[int(found[1]) - 1]}", statement.text)
 
 
@@ -78,43 +72,19 @@ class Bench:
     def __init__(self, raw: Any, tasks: list[Any]) -> None:
         self._raw = raw
         self._ids = [one.state.id for one in tasks]
-        self._uuids = [UUID(one) for one in self._ids]
-        self._partitions = [partition_of(one) for one in self._ids]
-        self._by_json = {name: dialect(":now")[name][0] for name in ("task_claim", "task_end")}
-        self._by_array = {name: with_arrays(name) for name in self._by_json}
+        [self._by_json] = dialect(":now")[END]
+        self._by_array = with_arrays()
 
-    async def _timed(
-        self, name: str, values: Callable[[], dict[str, Any]], statement: Positional, *, arrays: bool
-    ) -> float:
+    async def _timed(self, values: Callable[[], dict[str, Any]], statement: Positional, *, arrays: bool) -> float:
         began = time.perf_counter()
         given = values()
         said = [given[name] for name in statement.names] if arrays else bound(statement, given)
         await self._raw.fetchval(statement.text, *said)
         took = time.perf_counter() - began
-        done = await self._raw.fetchval("SELECT count(*) FROM tasks WHERE state = $1", AFTER[name])
+        done = await self._raw.fetchval("SELECT count(*) FROM tasks WHERE state = $1", State.SUCCEEDED)
         if done != len(self._ids):
             raise RuntimeError(f"a batch of {len(self._ids)} came to {done}")
         return took
-
-    def _claim(self) -> dict[str, Any]:
-        now = now_ms() + 2 * NEXT_YEAR_MS
-        return {"incarnation": WHO, "node": WHO, "claim_id": 1, "beat": 0, "now": now, "early_ms": 15,
-                "start_delay_ms": 2_000, "margin_ms": 2_000, "chars_max": 0}  # fmt: skip
-
-    async def claim(self, *, arrays: bool) -> float:
-        await self._raw.execute(UNDO_CLAIM)
-        size = len(self._ids)
-
-        def by_array() -> dict[str, Any]:
-            uuids = [UUID(one) for one in self._ids]
-            columns = {"a": uuids, "b": self._partitions, "c": [1] * size, "d": [None] * size}
-            return self._claim() | columns
-
-        def by_json() -> dict[str, Any]:
-            pairs = zip(self._ids, self._partitions, strict=True)
-            return self._claim() | {"rows": [[one, partition, 1, None] for one, partition in pairs]}
-
-        return await self._run("task_claim", by_array, by_json, arrays=arrays)
 
     async def end(self, *, arrays: bool) -> float:
         await self._raw.execute(UNDO_END)
@@ -126,23 +96,20 @@ class Bench:
             columns = dict(zip(END_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
             return columns | {"id": [UUID(row[0]) for row in rows]}
 
-        return await self._run("task_end", by_array, lambda: {"rows": rows}, arrays=arrays)
-
-    async def _run(self, name: str, by_array: Callable[[], Any], by_json: Callable[[], Any], *, arrays: bool) -> float:
         if arrays:
-            return await self._timed(name, by_array, self._by_array[name], arrays=True)
-        return await self._timed(name, by_json, self._by_json[name], arrays=False)
+            return await self._timed(by_array, self._by_array, arrays=True)
+        return await self._timed(lambda: {"rows": rows}, self._by_json, arrays=False)
 
 
-async def _measure(url: str, folder: Path, repeats: int) -> dict[tuple[str, int, bool], float]:
-    """Microseconds a row: by statement, size, and whether by arrays; the median of the batches."""
+async def _measure(url: str, folder: Path, repeats: int) -> dict[tuple[int, bool], float]:
+    """Microseconds a row: by size, and whether by arrays; the median of the batches."""
     clock = StoreClock(SystemClock())
     spawn = Services(clock).spawn
     database = await open_postgres(
         PostgresAddress(url, WHO), folder, spawn=spawn, clock=clock, random=Random(1), ttl_ms=10_000
     )
     raw = await asyncpg.connect(url)
-    found: dict[tuple[str, int, bool], float] = {}
+    found: dict[tuple[int, bool], float] = {}
     try:
         await database.write(lambda tx: leases.start_node(tx, Start(WHO, WHO), now_ms()))
         await database.write(lambda tx: leases.acquire(tx, WHO, now_ms()))
@@ -153,15 +120,14 @@ async def _measure(url: str, folder: Path, repeats: int) -> dict[tuple[str, int,
             tasks = [new_task(ids, random, number) for number in range(size)]
             await database.write_batch(CREATE, [Create(one) for one in tasks])
             bench = Bench(raw, tasks)
-            for name in ("claim", "end"):
-                took: dict[bool, list[float]] = {True: [], False: []}
-                for number in range(2 * repeats):
-                    arrays = number % 2 == 0
-                    took[arrays].append(await getattr(bench, name)(arrays=arrays))
-                    if number % 10 == 9:
-                        await raw.execute("VACUUM tasks")
-                for arrays, times in took.items():
-                    found[name, size, arrays] = sorted(times)[len(times) // 2] / size * 1e6
+            took: dict[bool, list[float]] = {True: [], False: []}
+            for number in range(2 * repeats):
+                arrays = number % 2 == 0
+                took[arrays].append(await bench.end(arrays=arrays))
+                if number % 10 == 9:
+                    await raw.execute("VACUUM tasks")
+            for arrays, times in took.items():
+                found[size, arrays] = sorted(times)[len(times) // 2] / size * 1e6
     finally:
         await raw.close()
         await database.close()
@@ -177,10 +143,10 @@ def measure(folder: Path, quick: bool = False) -> list[Figure]:
             url = asyncio.run(server.new_database())
             found.append(uvloop.run(_measure(url, folder / str(number), repeats)))
     figures: list[Figure] = []
-    for name, size in ((name, size) for name in ("claim", "end") for size in SIZES):
+    for size in SIZES:
         json, arrays = (
-            Figure(f"{name} of {size}, a row, {how}", "µs", tuple(one[name, size, by] for one in found))
+            Figure(f"end of {size}, a row, {how}", "µs", tuple(one[size, by] for one in found))
             for how, by in (("one JSON parameter", False), ("arrays", True))
         )
-        figures += [json, arrays, ratio(f"{name} of {size}, arrays to JSON", arrays, json)]
+        figures += [json, arrays, ratio(f"end of {size}, arrays to JSON", arrays, json)]
     return figures

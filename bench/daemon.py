@@ -127,7 +127,7 @@ class Ledger:
     def succeeded(self) -> int:
         """Tasks recorded as succeeded, from the counts kept with each commit."""
         row = self._raw.execute(
-            "SELECT coalesce(sum(tasks), 0) FROM counts WHERE state = ?", (int(State.SUCCEEDED),)
+            "SELECT coalesce(sum(tasks), 0) FROM state_counts WHERE state = ?", (int(State.SUCCEEDED),)
         ).fetchone()
         return int(row[0])
 
@@ -154,7 +154,7 @@ class ServerLedger:
 
     def succeeded(self) -> int:
         """Tasks recorded as succeeded, from the counts kept with each commit."""
-        return self._number("SELECT coalesce(sum(tasks), 0) FROM counts WHERE state = $1", int(State.SUCCEEDED))
+        return self._number("SELECT coalesce(sum(tasks), 0) FROM state_counts WHERE state = $1", int(State.SUCCEEDED))
 
     def rows(self) -> tuple[int, int]:
         """Succeeded tasks and succeeded attempts, counted over the tables."""

@@ -19,7 +19,7 @@ from bench.figures import Figure, at_least, at_most, per_second, percentile, rat
 from bench.limit_store import new_task
 from bench.tasks import NEXT_YEAR_MS, now_ms
 from tasktick.clock import StoreClock, SystemClock
-from tasktick.model.ids import PARTITIONS, IdMaker, partition_of
+from tasktick.model.ids import PARTITIONS, IdMaker
 from tasktick.service import Services
 from tasktick.store import leases
 from tasktick.store.leases import Start
@@ -69,7 +69,9 @@ async def _write(url: str, text: str, names: Sequence[str], batches: list[list[s
         while batches:
             ids = batches.pop()
             values = {
-                "rows": msgspec.json.encode([[one, partition_of(one), 1, None] for one in ids]).decode(),
+                "rows__0": ids,
+                "epochs": f"{{{','.join(['1'] * PARTITIONS)}}}",
+                "was_due": None,
                 "incarnation": INCARNATION,
                 "node": INCARNATION,
                 "claim_id": len(batches) + 1,

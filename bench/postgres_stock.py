@@ -154,8 +154,10 @@ async def fill(raw: asyncpg.Connection, count: int, first_at_ms: int, span_ms: i
         await raw.execute(f"DELETE FROM {table} WHERE {key} = $1", original)
     await raw.execute("DROP TABLE copies; DELETE FROM counts WHERE state = 2")
     await raw.execute(
-        "INSERT INTO counts (tenant, state, slot, tasks) SELECT tenant, 2, 0, count(*) FROM tasks WHERE state = 2 "
-        "GROUP BY tenant"
+        "INSERT INTO counts (tenant, state, slot, tasks) SELECT tenant, 2, 0, sum(tasks) FROM ("
+        "SELECT tenant, count(*) AS tasks FROM tasks WHERE state = 2 GROUP BY tenant "
+        "UNION ALL SELECT tenant, -tasks FROM state_counts WHERE state = 2"
+        ") AS missing GROUP BY tenant"
     )
     await raw.execute("SET synchronous_commit = on")
     await _settle(raw)

@@ -106,7 +106,7 @@ class StoreClock:
         assert self._told_ms is not None
         return self._told_ms + monotonic_ms - self._at_ms
 
-    def learn(self, told_ms: int, asked_ms: float, replied_ms: float) -> float:
+    def learn(self, told_ms: float, asked_ms: float, replied_ms: float) -> float:
         """The store said this between those two; by how much its clock was set since the last time, as far as seen."""
         took_ms = replied_ms - asked_ms
         if self._told_ms is None:

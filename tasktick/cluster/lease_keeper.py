@@ -70,9 +70,10 @@ class Onlooker(Protocol):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a renewal brought, and when the store was asked for its time."""
+    """What a renewal brought, the store's time, and when it was asked for that."""
 
     view: View
+    told_ms: float
     asked_ms: float
     replied_ms: float
 
@@ -212,14 +213,14 @@ class LeaseKeeper:
             asked_ms = clock.monotonic_ms()
             told = await leases.time(tx, now)
             replied_ms = clock.monotonic_ms()
-            return Answer(await leases.view_of_renewed(tx, told), asked_ms, replied_ms)
+            return Answer(await leases.view_of_renewed(tx, int(told)), told, asked_ms, replied_ms)
 
         return await self._term.write(operation, Lane.FIRE)
 
     def _tell_time(self, answer: Answer) -> None:
         if not isinstance(self._clock, StoreClock):
             return
-        step_ms = self._clock.learn(answer.view.now, answer.asked_ms, answer.replied_ms)
+        step_ms = self._clock.learn(answer.told_ms, answer.asked_ms, answer.replied_ms)
         if abs(step_ms) > STEP_MOST_MS:
             self._stepped_until_ms = self._clock.monotonic_ms() + self._ttl_ms
             self._metrics.events["store_clock_stepped"] += 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tasktick.model.ids import partition_of
+from tasktick.model.ids import PARTITIONS, partition_of
 from tasktick.model.state import State
 from tasktick.model.task import Claimed, Taken
 from tasktick.store import lateness
@@ -53,6 +53,8 @@ async def take(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[T
         "task_claim",
         Taken,
         rows=rows,
+        epochs=by_partition(epochs),
+        was_due=was_due or None,
         incarnation=request.incarnation,
         node=request.node,
         claim_id=request.claim_id,
@@ -76,6 +78,11 @@ async def take(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[T
     claimed_now = {one.claimed.id for one in taken}
     others = [one for one in ids if one not in claimed_now]
     return taken + await tx.rows("task_claimed", Taken, ids=others, claim_id=request.claim_id, chars_max=chars_max)
+
+
+def by_partition(epochs: Mapping[int, int]) -> str:
+    """As PostgreSQL reads an array: of each partition in turn, NULL where it is not ours."""
+    return f"{{{','.join(str(epochs.get(at, 'NULL')) for at in range(PARTITIONS))}}}"
 
 
 async def expired_leases(

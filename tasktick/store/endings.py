@@ -108,8 +108,12 @@ def is_plain(one: End) -> bool:
 async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
     """End attempts that are a plain success."""
     ordered = sorted(ends, key=_task_id)
-    rows = [_success_row(one, one.attempt) for one in ordered if one.attempt is not None]
-    if len({row[0] for row in rows}) < len(ends) or not await tx.whole("task_succeed", len(rows), rows=rows):
+    given = {
+        # Each database takes one of them: SQLite looks nothing up again that is known here.
+        "rows": lambda: [_success_row(one, one.attempt) for one in ordered if one.attempt is not None],
+        "ends": lambda: [_success_end(one, one.attempt) for one in ordered if one.attempt is not None],
+    }
+    if len({one.claimed.id for one in ends}) < len(ends) or not await tx.whole("task_succeed", len(ends), **given):
         return await end(tx, ends, ids)
     await _free_names(tx, ordered)
     deltas = Deltas()
@@ -124,8 +128,28 @@ def _task_id(one: End) -> str:
     return one.claimed.id
 
 
+def _success_end(one: End, row: AttemptRow) -> tuple[Any, ...]:
+    """The row that `task_succeed` reads on PostgreSQL, in its order."""
+    claimed = one.claimed
+    return (
+        claimed.id,
+        claimed.fence,
+        claimed.claim_id,
+        one.now,
+        one.started_at,
+        one.sla_met,
+        row.started_at,
+        row.node,
+        row.status,
+        row.response_headers,
+        row.response_body,
+        row.response_encoding,
+        row.truncated,
+    )
+
+
 def _success_row(one: End, row: AttemptRow) -> tuple[Any, ...]:
-    """The row that `task_succeed` reads, in its order."""
+    """The same on SQLite."""
     claimed = one.claimed
     return (
         claimed.id,

@@ -84,7 +84,7 @@ async def begin_anew(tx: Transaction, before: str, start: Start, now: int) -> No
 
 async def view(tx: Transaction, now: int) -> View:
     """How things stand. Who has a store of its own clock is told that one's time, not `now`."""
-    now = await time(tx, now)
+    now = int(await time(tx, now))
     nodes = await tx.rows("nodes_read", NodeRow, now=now)
     return View(now, nodes, await read(tx))
 
@@ -95,9 +95,9 @@ async def view_of_renewed(tx: Transaction, now: int) -> View:
     return View(now, nodes, await read(tx), await timeline(tx))
 
 
-async def time(tx: Transaction, now: int) -> int:
-    """The store's time: that of its server, or, where it has none, the caller's."""
-    return (await tx.rows("clock_read", int, now=now))[0]
+async def time(tx: Transaction, now: int) -> float:
+    """The store's time: that of its server, to the part of a millisecond, or, where it has none, the caller's."""
+    return (await tx.rows("clock_read", float, now=now))[0]
 
 
 async def timeline(tx: Transaction) -> str:

@@ -145,7 +145,7 @@ def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
             continue
         if table not in columns:
             columns[table] = list(zip(*parameters[table], strict=True))
-        column = columns[table][int(number)]
+        column = columns[table][int(number)] if columns[table] else ()
         # An array that is shorter than those beside it is filled with NULL: where there is nothing else none is sent.
         values.append(None if column.count(None) == len(column) else column)
     return values
@@ -172,6 +172,8 @@ def _literal(value: str | int | None) -> str:
 
 
 def _bind(value: Any) -> Any:
+    if callable(value):  # what only one kind of database takes is made for that one alone
+        value = value()
     if isinstance(value, list | tuple | dict):
         return msgspec.json.encode(value).decode()
     return value

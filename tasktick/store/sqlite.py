@@ -21,7 +21,7 @@ from tasktick.store.connect import (
     is_of_the_row,
 )
 from tasktick.store.protocol import Operation
-from tasktick.store.queries import load
+from tasktick.store.queries import load, positional
 from tasktick.store.rows import decoder
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class SqliteTransaction:
         return done
 
     def _last(self, query: str, parameters: dict[str, Any]) -> Any:
-        bound = {name: _bind(value) for name, value in parameters.items()}
+        bound = {name: _bind(parameters[name]) for name in _names(query)}
         self.bound_chars += sum(len(value) for value in bound.values() if isinstance(value, str))
         cursor: Any = None
         for statement in self._queries[query]:
@@ -107,7 +107,16 @@ def _dialect(version: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
     }
 
 
+@cache
+def _names(query: str) -> tuple[str, ...]:
+    """The parameters of a named statement, or of all that it is."""
+    found = (positional(one).names for one in load("sqlite")[query])
+    return tuple(dict.fromkeys(name for names in found for name in names))
+
+
 def _bind(value: Any) -> Any:
+    if callable(value):  # what only one kind of database takes is made for that one alone
+        value = value()
     if isinstance(value, list | tuple | dict):
         return msgspec.json.encode(value).decode()
     return value

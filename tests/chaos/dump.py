@@ -79,7 +79,9 @@ def by_sql(connection: sqlite3.Connection) -> SqlDump:
             DeadLetterLine(wire(row[0]), row[1], row[2])
             for row in connection.execute("SELECT task_id, reason, resolution FROM dead_letters")
         ],
-        counts={STATES[state]: n for state, n in connection.execute("SELECT state, sum(tasks) FROM counts GROUP BY 1")},
+        counts={
+            STATES[state]: n for state, n in connection.execute("SELECT state, sum(tasks) FROM state_counts GROUP BY 1")
+        },
         integrity=troubles,
     )
 

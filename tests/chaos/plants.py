@@ -133,7 +133,7 @@ def _plant_postgres(*changes: tuple[str, str]) -> None:
 def no_guard_on_postgres() -> None:
     """A claim on PostgreSQL looks at no lease: the wheel says that the partition is ours."""
     _plant_postgres(
-        ("(leased.epochs->>asked.partition_id::text)::bigint = asked.epoch", "leased.epochs IS DISTINCT FROM '{}'"),
+        ("get_bit(leased.partitions, asked.partition_id) = 1", "leased.partitions IS DISTINCT FROM B'0'"),
         ("FOR KEY SHARE", ""),
     )
 

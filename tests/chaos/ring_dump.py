@@ -86,7 +86,7 @@ async def tables(raw: Any) -> SqlDump:
             ],
             counts={
                 STATES[state]: int(number)
-                for state, number in await raw.fetch("SELECT state, sum(tasks) FROM counts GROUP BY 1")
+                for state, number in await raw.fetch("SELECT state, sum(tasks) FROM state_counts GROUP BY 1")
             },
             integrity=troubles,
         )

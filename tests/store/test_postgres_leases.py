@@ -9,7 +9,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tasktick.model.ids import partition_of
 from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.model.task import Taken
 from tasktick.scheduler.plan import settle
@@ -90,8 +89,10 @@ async def test_claims_do_not_wait_for_each_other(url: str, world: World) -> None
     async with open_claim(url, world), open_transaction(url) as tx:
         # The statement alone: what counts states is one row of a tenant, and comes last.
         fields = {one: getattr(request, one) for one in request.__struct_fields__ if one not in {"epochs", "was_due"}}
-        rows = [[one, partition_of(one), request.epochs[partition_of(one)], None] for one in other]
-        assert len(await tx.rows("task_claim", Taken, rows=rows, chars_max=0, **fields)) == len(PARTITIONS)
+        epochs = claims.by_partition(request.epochs)
+        rows = [[one] for one in other]
+        taken = await tx.rows("task_claim", Taken, rows=rows, epochs=epochs, was_due=None, chars_max=0, **fields)
+        assert len(taken) == len(PARTITIONS)
 
 
 async def test_a_claim_that_waited_for_an_acquisition_finds_its_term_over(url: str, world: World) -> None:

@@ -291,7 +291,8 @@ async def _plan(connection: asyncpg.Connection, statement: Positional) -> str:
 
 async def _prepared_plan(connection: asyncpg.Connection, statement: Positional) -> dict[str, Any]:
     """As the server plans it for who keeps it prepared."""
-    given = ", ".join(f"'{value}'" for value in await _examples(connection, statement))
+    examples = await _examples(connection, statement)
+    given = ", ".join("'{}'" if isinstance(value, list) else f"'{value}'" for value in examples)
     await connection.execute(f"PREPARE planned AS {statement.text}")
     call = f"EXECUTE planned({given})" if given else "EXECUTE planned"
     (plan,) = json.loads(await connection.fetchval(f"EXPLAIN (FORMAT JSON) {call}"))
@@ -299,9 +300,9 @@ async def _prepared_plan(connection: asyncpg.Connection, statement: Positional) 
     return dict(plan["Plan"])
 
 
-async def _examples(connection: asyncpg.Connection, statement: Positional) -> list[str | int | bool]:
+async def _examples(connection: asyncpg.Connection, statement: Positional) -> list[str | int | bool | list[Any]]:
     prepared = await connection.prepare(statement.text)
     examples: dict[str, str | bool] = {"text": "[]", "bool": True}
-    words = {"after_id": "", "task_id": "0" * 32}
+    words = {"after_id": "", "task_id": "0" * 32, "epochs": "{}"}
     kinds = zip(statement.names, prepared.get_parameters(), strict=True)
-    return [words.get(name, examples.get(kind.name, 1)) for name, kind in kinds]
+    return [words.get(name, [] if kind.kind == "array" else examples.get(kind.name, 1)) for name, kind in kinds]

@@ -94,12 +94,24 @@ async def test_a_claim_reads_the_clock_when_it_is_made(database: PostgresDatabas
 
     async def late(tx: Transaction) -> list[Claimed]:
         assert await claims.claim(tx, [task_id], world.request()) == []
-        await tx.rows("clock_read", int, now=0)
-        while (await tx.rows("clock_read", int, now=0))[0] < run_at - EARLY_MS:
+        await tx.rows("clock_read", float, now=0)
+        while (await tx.rows("clock_read", float, now=0))[0] < run_at - EARLY_MS:
             pass
         return await claims.claim(tx, [task_id], world.request())
 
     assert len(await database.write(late)) == 1
+
+
+async def test_the_time_is_told_to_the_part_of_a_millisecond(database: PostgresDatabase) -> None:
+    """Rounded down, it would make every task late by half of one on average."""
+
+    async def often(tx: Transaction) -> list[float]:
+        return [await leases.time(tx, 0) for _ in range(50)]
+
+    before, told, after = real_ms(), await database.write(often), real_ms()
+    assert before <= told[0] <= told[-1] <= after + 1
+    assert told == sorted(told)
+    assert any(one % 1 for one in told)
 
 
 @SKEWS

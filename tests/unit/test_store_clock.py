@@ -75,6 +75,15 @@ def test_it_is_never_ahead(answers: list[tuple[float, float, float, float]]) -> 
         assert asked_of.latest_ms() <= truth_ms + took_ms * 1.01 + 4
 
 
+def test_what_is_told_to_the_part_of_a_millisecond_is_not_rounded() -> None:
+    own = Hand()
+    clock = StoreClock(own)
+    clock.learn(100_000.0, 0.0, 0.0)
+    own.running_ms = 1_000.5
+    clock.learn(101_000.75, 1_000.5, 1_000.5)
+    assert (clock.now_ms(), until_ms(clock, 101_002)) == (101_000, 1.25)
+
+
 def test_a_quick_answer_is_not_forgotten_for_a_slow_one() -> None:
     own = Hand()
     clock = StoreClock(own)

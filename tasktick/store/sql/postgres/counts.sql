@@ -1,4 +1,5 @@
 -- How many tasks a tenant has in each state; kept by deltas, in the transaction that changes the tasks.
+-- Of a move from a state to another there is one row: see `state_counts`.
 
 -- Last in a transaction, in order of the key. Each connection adds to rows of its own, or of few others: one row for
 -- all would make every commit wait for the one before it.
@@ -10,7 +11,7 @@ ON CONFLICT (tenant, state, slot) DO UPDATE SET tasks = counts.tasks + excluded.
 
 -- name: counts_read
 SELECT json_agg(json_build_array(tenant, state, tasks) ORDER BY tenant, state) FROM (
-    SELECT tenant, state, sum(tasks) AS tasks FROM counts
+    SELECT tenant, state, sum(tasks) AS tasks FROM state_counts
     WHERE :tenant::text IS NULL OR tenant = :tenant::text
     GROUP BY tenant, state
 ) AS added;

@@ -1,7 +1,8 @@
 -- Nodes and leases: who is running, and who owns which partition under which term. `:clock` is the server's own time.
 
+-- To the part of a millisecond: who is told whole ones is half of one behind on average, and so are his tasks.
 -- name: clock_read
-SELECT json_build_array(:clock::bigint);
+SELECT json_build_array(round(extract(epoch FROM clock_timestamp()) * 1000, 3));
 
 -- The timeline of the history that is being written here.
 -- name: history_read

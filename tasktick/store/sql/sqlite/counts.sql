@@ -1,4 +1,5 @@
 -- How many tasks a tenant has in each state; kept by deltas, in the transaction that changes the tasks.
+-- Of a move from a state to another there is one row: see `state_counts`.
 
 -- name: counts_add
 INSERT INTO counts (tenant, state, tasks)
@@ -7,7 +8,8 @@ ON CONFLICT (tenant, state) DO UPDATE SET tasks = counts.tasks + excluded.tasks;
 
 -- name: counts_read
 SELECT json_group_array(json_array(tenant, state, tasks)) FROM (
-    SELECT tenant, state, tasks FROM counts WHERE :tenant IS NULL OR tenant = :tenant ORDER BY tenant, state
+    SELECT tenant, state, sum(tasks) AS tasks FROM state_counts WHERE :tenant IS NULL OR tenant = :tenant
+    GROUP BY tenant, state ORDER BY tenant, state
 );
 
 -- What the counts should be, read off the tables: for `store check` and tests alone.
