@@ -22,30 +22,16 @@ GATHERING_TURNS = 4
 
 
 class Listener:
-    """Takes the place of a future for who waits for one item: is called with its result, or with the error, a turn of
-    the event loop later."""
+    """Who waits for one item in no task: it is called with its result, or with the error."""
 
-    __slots__ = ("_loop", "_told")
+    __slots__ = ("told",)
 
-    def __init__(self, told: Callable[[Any], None], loop: asyncio.AbstractEventLoop) -> None:
-        self._told = told
-        self._loop = loop
-
-    def done(self) -> bool:
-        """It waits for as long as it takes."""
-        return False
+    def __init__(self, told: Callable[[Any], None]) -> None:
+        self.told = told
 
     def cancelled(self) -> bool:
         """It is never taken back."""
         return False
-
-    def set_result(self, results: list[Any]) -> None:
-        """The results of the job's one item."""
-        self._loop.call_soon(self._told, results[0])
-
-    def set_exception(self, error: BaseException) -> None:
-        """What stood in the way of the whole job."""
-        self._loop.call_soon(self._told, error)
 
 
 class Job(msgspec.Struct):
@@ -115,7 +101,7 @@ class LaneWriter:
 
     def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
         """Write one item of a batch with those of others; its result, or the error, is told when it is committed."""
-        self._submit(Job(Listener(told, asyncio.get_running_loop()), batch.lane, None, batch, [item]))
+        self._submit(Job(Listener(told), batch.lane, None, batch, [item]))
 
     def _job(self, batch: Batch, items: list[Any]) -> Job:
         return Job(self._future(), batch.lane, None, batch, items, len(items))
@@ -128,10 +114,9 @@ class LaneWriter:
         return cast("asyncio.Future[Any]", job.future)
 
     def _submit(self, job: Job) -> None:
-        if self._broken is not None:
-            job.future.set_exception(self._broken)
-        elif self._closing:
-            job.future.set_exception(StoreError("The store is closing."))
+        if self._broken is not None or self._closing:
+            self._waiting_rows += job.rows
+            self._settle([job], [self._broken or StoreError("The store is closing.")])
         else:
             self._lanes[job.lane].append(job)
             self._waiting_rows += job.rows
@@ -164,15 +149,31 @@ class LaneWriter:
         self._settle([job], [_joined(halves, outcomes)])
 
     def _settle(self, jobs: list[Job], outcomes: list[Any]) -> None:
+        """Tell everybody what has come of it: from within nobody but the event loop."""
+        heard: list[tuple[Callable[[Any], None], Any]] = []
         for job, outcome in zip(jobs, outcomes, strict=True):
             self._waiting_rows -= job.rows
             future = job.future
-            if future.done():
+            if isinstance(future, Listener):
+                heard.append((future.told, outcome if isinstance(outcome, BaseException) else outcome[0]))
+            elif future.done():
                 continue
-            if isinstance(outcome, BaseException):
+            elif isinstance(outcome, BaseException):
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
+        if heard:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(_tell, heard, loop)
+
+
+def _tell(heard: list[tuple[Callable[[Any], None], Any]], loop: asyncio.AbstractEventLoop) -> None:
+    """All in one turn; one that fails takes nothing from the others."""
+    for told, outcome in heard:
+        try:
+            told(outcome)
+        except Exception as error:  # noqa: BLE001 - as the event loop does
+            loop.call_exception_handler({"message": "A listener of the store failed", "exception": error})
 
 
 def _joined(jobs: list[Job], outcomes: list[Any]) -> list[Any] | BaseException:
