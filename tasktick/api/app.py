@@ -27,10 +27,10 @@ from tasktick.api.knocks import Knocks
 from tasktick.api.limits import (
     body_at_hand,
     common_headers,
+    fitting,
     head_bytes,
     is_at_hand,
     read_body,
-    taken,
 )
 from tasktick.api.logs_of_jobs import LOG_BYTES_MAX, read_log
 from tasktick.api.ports import Ports
@@ -93,24 +93,35 @@ class Api:
 
         Where it was not, nothing has happened: `handle` is asked, and says what is wrong, if anything is.
         """
-        if asked.path not in self._singles:
+        head = connection.head = self._plain_head(asked) if asked.path in self._singles else None
+        if head is None or not is_at_hand(content):
             return False
-        head = connection.head
-        if head is None or not head.is_of(asked):
-            head = connection.head = self._plain_head(asked)
-            if head is None:
-                return False
+        principal = self._let_in(head)
+        if principal is None:
+            return False
+        self._begin_single(head, content.read_nowait(), principal, connection)
+        return True
+
+    def begin_again(self, head: PlainHead, body: bytes, connection: ExpressHandler) -> bool:
+        """The same for a request that says in its head what another has said, but for the length of its body."""
+        principal = self._let_in(head)
+        if principal is None:
+            return False
+        self._begin_single(head, body, principal, connection)
+        return True
+
+    def _let_in(self, head: PlainHead) -> Principal | None:
+        """Whose request this is, unless there is anything to be said, or to be looked at, before it is answered."""
         principal = self._authenticator.at_hand(head.fingerprint, head.route.permission)
-        if principal is None or not self._rates.is_unlimited(principal.tenant) or not is_at_hand(content):
-            return False
+        if principal is None or not self._rates.is_unlimited(principal.tenant):
+            return None
         if self._bodies_bytes + self._limits.body_max_bytes > BODIES_MAX_BYTES:
-            return False
+            return None
         try:
             self._check_open(head.route)
         except Refused:
-            return False
-        self._begin_single(head, asked.headers, content, principal, connection)
-        return True
+            return None
+        return principal
 
     def _plain_head(self, asked: RawRequestMessage) -> PlainHead | None:
         """The head of a request, if nothing about it asks for a second look."""
@@ -130,17 +141,10 @@ class Api:
             _check_content_type(headers, route)
         except Refused:
             return None
-        return PlainHead(asked.method, asked.path, asked.raw_headers, route, fingerprint_of(headers))
+        return PlainHead(asked.method, asked.path, headers, route, fingerprint_of(headers))
 
-    def _begin_single(
-        self,
-        head: PlainHead,
-        headers: Mapping[str, str],
-        content: StreamReader,
-        principal: Principal,
-        connection: ExpressHandler,
-    ) -> None:
-        route, request_id = head.route, self._request_id(headers)
+    def _begin_single(self, head: PlainHead, body: bytes, principal: Principal, connection: ExpressHandler) -> None:
+        route, request_id = head.route, self._request_id(head.headers)
         told: dict[str, str] = {}
 
         def end(outcome: Any) -> None:
@@ -158,8 +162,8 @@ class Api:
                     head.path,
                     principal=principal,
                     request_id=request_id,
-                    headers=headers,
-                    body=taken(content, self._limits.body_max_bytes),
+                    headers=head.headers,
+                    body=fitting(body, self._limits.body_max_bytes),
                     told=told,
                     remote=connection.address,
                     sent_as=head.method,

@@ -12,23 +12,36 @@ that anything came, and what comes behind it waits in aiohttp's own queue.
 """
 
 import asyncio
+import re
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
-from aiohttp import HttpVersion11
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.streams import StreamReader
-from aiohttp.typedefs import RawHeaders
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_server import Server
 
 from tasktick.api.routing import Route
 
+HEAD_END = b"\r\n\r\n"
+LENGTH_DIGITS_MAX = 9
+_LENGTH = re.compile(rb"\r\ncontent-length: ?(\d{1,9})(?=\r\n)", re.IGNORECASE)
+_ZERO = ord("0")
+
 # What this leans on inside aiohttp.
 _OF_THE_PROTOCOL = frozenset(
     {
-        *("_close", "_force_close", "_handler_waiter", "_keepalive_handle", "_keepalive_timeout", "_manager"),
+        *(
+            "_close",
+            "_force_close",
+            "_handler_waiter",
+            "_request_count",
+            "_keepalive_handle",
+            "_keepalive_timeout",
+            "_manager",
+        ),
         *("_messages", "_msg_queue_resume_size", "_next_keepalive_close_time", "_request_in_progress", "_waiter"),
     }
 )
@@ -37,29 +50,59 @@ _METHODS = ("_process_keepalive", "_resume_reading_if_drained")
 
 
 class Beginner(Protocol):
-    """Who answers requests without a task, where that can be done."""
+    """Who answers requests without a task, where that can be done; they say whether it was begun."""
 
-    def __call__(self, asked: RawRequestMessage, content: StreamReader, connection: "ExpressHandler", /) -> bool: ...
+    def begin(self, asked: RawRequestMessage, content: StreamReader, connection: "ExpressHandler", /) -> bool: ...
+
+    def begin_again(self, head: "PlainHead", body: bytes, connection: "ExpressHandler", /) -> bool: ...
 
 
 class PlainHead(msgspec.Struct, frozen=True, gc=False):
-    """The head of a request that was judged, kept with its connection: a client says the same again and again."""
+    """The head of a request about which nothing asks for a second look."""
 
     method: str
     path: str
-    headers: RawHeaders
+    headers: Mapping[str, str]
     route: Route
     fingerprint: bytes
     """What its key is known by."""
 
-    def is_of(self, asked: RawRequestMessage) -> bool:
-        """Whether this request has the same."""
-        return (
-            asked.raw_headers == self.headers
-            and asked.path == self.path
-            and asked.method == self.method
-            and asked.version == HttpVersion11
-        )
+
+class SaidBefore(msgspec.Struct, frozen=True, gc=False):
+    """The bytes of a head that aiohttp has read, around the length of its body: where a client says the same bytes
+    again, there is nothing new to read in them."""
+
+    before: bytes
+    after: bytes
+
+    @classmethod
+    def of(cls, data: bytes, length: int) -> "SaidBefore | None":
+        """The head at the start of these bytes, of a body of this length, if there is just one length in it."""
+        end = data.find(HEAD_END) + len(HEAD_END)
+        lengths = list(_LENGTH.finditer(data, 0, end))
+        if len(lengths) != 1 or lengths[0][1] != b"%d" % length:
+            return None
+        return cls(data[: lengths[0].start(1)], data[lengths[0].end(1) : end])
+
+    def body_of(self, data: bytes) -> bytes | None:
+        """The body of a request that has the same head, if these bytes are one, whole and alone."""
+        before, after = self.before, self.after
+        if not data.startswith(before):
+            return None
+        at = len(before)
+        end = data.find(b"\r", at, at + LENGTH_DIGITS_MAX + 1)
+        digits = data[at:end]
+        start = end + len(after)
+        if end < 0 or not digits.isdigit() or digits[0] == _ZERO or not data.startswith(after, end):
+            return None
+        return data[start:] if len(data) == start + int(digits) else None
+
+
+def is_one(data: bytes, asked: RawRequestMessage) -> bool:
+    """Whether these bytes are this request, and nothing else."""
+    end = data.find(HEAD_END) + len(HEAD_END)
+    length = asked.headers.get("Content-Length", "0")
+    return not asked.chunked and length.isdecimal() and len(data) == end + int(length)
 
 
 def assert_aiohttp_is_known() -> None:
@@ -76,14 +119,17 @@ def assert_aiohttp_is_known() -> None:
 class ExpressHandler(RequestHandler):
     """aiohttp's protocol, and the short way before it."""
 
-    __slots__ = ("_begin", "_resting", "address", "head")
+    __slots__ = ("_beginner", "_is_at_border", "_resting", "_said", "address", "head")
 
-    def __init__(self, server: Server, begin: Beginner, **kwargs: Any) -> None:
+    def __init__(self, server: Server, beginner: Beginner, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
-        # What is known of its client: where it is, and the head of its last request.
+        # What is known of its client: where it is, and the head of its last request, judged and as bytes.
         self.address = ""
         self.head: PlainHead | None = None
-        self._begin = begin
+        self._said: SaidBefore | None = None
+        # Whether aiohttp's parser has come to the end of a request with the last byte that it was given.
+        self._is_at_border = True
+        self._beginner = beginner
         # What aiohttp's loop waits for, while a request is on its short way.
         self._resting: asyncio.Future[None] | None = None
 
@@ -95,60 +141,84 @@ class ExpressHandler(RequestHandler):
     def data_received(self, data: bytes) -> None:
         waiter = self._waiter
         if waiter is None or waiter.done():
+            self._is_at_border = False
             super().data_received(data)
             return
         # Out of its sight, so that it is not woken by what comes.
-        self._waiter = None
-        try:
-            super().data_received(data)
-        finally:
-            self._waiter = waiter
-        if self._messages:
-            self._serve(waiter)
-        elif self._close or self._force_close:
-            waiter.cancel()
-
-    def _serve(self, waiter: asyncio.Future[None]) -> None:
-        """Begin with the first of what has come, or wake aiohttp's loop for it."""
-        message, content = self._messages[0]
         self._waiter, self._resting = None, waiter
+        try:
+            if self._is_at_border and self._said is not None and self._begin_again(self._said.body_of(data)):
+                return
+            was_at_border, self._is_at_border, self._said = self._is_at_border, False, None
+            super().data_received(data)
+            if self._messages:
+                self._serve(data if was_at_border else b"")
+        finally:
+            if not self._request_in_progress:
+                self._wake()
+
+    def _begin_again(self, body: bytes | None) -> bool:
+        """Begin with a request that has the head of the one before, and this body."""
+        if body is None or self.head is None or not self._may_begin():
+            return False
+        if not self._beginner.begin_again(self.head, body, self):
+            return False
+        self._request_count += 1
+        self._has_begun()
+        return True
+
+    def _serve(self, data: bytes = b"") -> None:
+        """Begin with the first of what has come, if it can be; it came as these bytes, or nobody knows as which."""
+        message, content = self._messages[0]
         # What could not be read is no message but the error.
-        if (
-            not isinstance(message, RawRequestMessage)
-            or self._paused
-            or self._reading_paused
-            or self._upgraded
-            or not self._begin(message, content, self)
-        ):
-            self._waiter, self._resting = waiter, None
-            waiter.set_result(None)
+        if not isinstance(message, RawRequestMessage) or not self._may_begin():
             return
+        self._is_at_border = len(self._messages) == 1 and is_one(data, message)
+        if not self._beginner.begin(message, content, self):
+            return
+        if self._is_at_border:
+            self._said = SaidBefore.of(data, len(data) - data.find(HEAD_END) - len(HEAD_END))
         self._messages.popleft()
-        self._request_in_progress = True
-        if self._manager is not None:
-            self._manager.requests_count += 1
+        self._has_begun()
         if self._parser is not None:
             self._parser.message_consumed()
         if self._buffer_paused and len(self._messages) <= self._msg_queue_resume_size:
             self._resume_reading_if_drained()
+
+    def _may_begin(self) -> bool:
+        return not (self._paused or self._reading_paused or self._upgraded or self._close or self._force_close)
+
+    def _has_begun(self) -> None:
+        self._request_in_progress = True
+        if self._manager is not None:
+            self._manager.requests_count += 1
+
+    def _wake(self) -> None:
+        """Let aiohttp's loop wait again, or have what was not begun."""
+        self._waiter, self._resting = self._resting, None
+        if self._waiter is None or self._waiter.done():
+            return
+        if self._close or self._force_close:
+            self._waiter.cancel()
+        elif self._messages:
+            self._waiter.set_result(None)
 
     def answered(self, answer: bytes) -> None:
         """The request that is on its short way is answered so."""
         self._request_in_progress = False
         if self._handler_waiter is not None and not self._handler_waiter.done():
             self._handler_waiter.set_result(None)
-        self._waiter, self._resting = self._resting, None
-        waiter, transport = self._waiter, self.transport
-        if waiter is None or transport is None or waiter.done():
-            return
-        transport.write(answer)
-        if self._close or self._force_close:
-            waiter.cancel()
-            transport.close()
-            return
-        self._stay_open()
-        if self._messages:
-            self._serve(waiter)
+        transport = self.transport
+        if transport is not None:
+            transport.write(answer)
+            if self._close or self._force_close:
+                transport.close()
+            else:
+                self._stay_open()
+                if self._messages:
+                    self._serve()
+        if not self._request_in_progress:
+            self._wake()
 
     def _stay_open(self) -> None:
         """As long as an idle connection may, from now on."""

@@ -79,7 +79,7 @@ class Unsent:
 class LimitedServer(web.Server):
     """Makes the protocols of one listening address, and counts them."""
 
-    def __init__(self, handler: Any, begin: Beginner, limits: ServerConfig, request_id: Any) -> None:
+    def __init__(self, handler: Any, beginner: Beginner, limits: ServerConfig, request_id: Any) -> None:
         super().__init__(
             handler,
             keepalive_timeout=limits.idle_timeout_ms / 1_000,
@@ -91,7 +91,7 @@ class LimitedServer(web.Server):
             auto_decompress=False,
             access_log=None,
         )
-        self.begin = begin
+        self.beginner = beginner
         self.limits = limits
         self.request_id = request_id
         self.open_connections = 0
@@ -125,7 +125,7 @@ class LimitedProtocol(ExpressHandler):
     __slots__ = ("_admitted", "_head_bytes", "_head_timer", "_send_timer", "_server", "_told")
 
     def __init__(self, server: LimitedServer, **kwargs: Any) -> None:
-        super().__init__(server, server.begin, **kwargs)
+        super().__init__(server, server.beginner, **kwargs)
         self._server = server
         self.address = UNKNOWN_ADDRESS
         self._admitted = False
@@ -299,12 +299,11 @@ def is_at_hand(stream: StreamReader) -> bool:
 
 def body_at_hand(stream: StreamReader, limit_bytes: int) -> bytes | None:
     """The body, if all of it is here."""
-    return taken(stream, limit_bytes) if is_at_hand(stream) else None
+    return fitting(stream.read_nowait(), limit_bytes) if is_at_hand(stream) else None
 
 
-def taken(stream: StreamReader, limit_bytes: int) -> bytes:
-    """A body that is here."""
-    body = stream.read_nowait()
+def fitting(body: bytes, limit_bytes: int) -> bytes:
+    """A body, if it has its size."""
     if len(body) > limit_bytes:
         raise _too_long(limit_bytes)
     return body

@@ -19,7 +19,7 @@ class ApiServer:
         assert_c_parser()
         assert_aiohttp_is_known()
         api = Api(ports)
-        self._protocols = LimitedServer(api.handle, api.begin, ports.config.server, api.new_request_id)
+        self._protocols = LimitedServer(api.handle, api, ports.config.server, api.new_request_id)
         self._listening: list[asyncio.Server] = []
 
     async def start(self, *doors: socket.socket) -> None:

@@ -10,7 +10,8 @@ import pytest
 from aiohttp.web_protocol import RequestHandler
 
 from tasktick.api import express
-from tasktick.api.express import ExpressHandler
+from tasktick.api.app import Api
+from tasktick.api.express import ExpressHandler, PlainHead
 from tasktick.errors import StoreFull
 from tests.api.served import URL, WAIT_S, Served, problem_of, serving
 
@@ -207,6 +208,103 @@ async def test_what_comes_meanwhile_waits(served: Served, taken: Taken) -> None:
     writer.close()
 
     assert statuses(came) == [201, 404, 404]
+
+
+class Client:
+    """One connection, on which requests come as pieces, and answers are read one by one."""
+
+    def __init__(self, served: Served, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._served = served
+        self._reader = reader
+        self.writer = writer
+
+    async def ask(self, *pieces: bytes) -> tuple[int, Any]:
+        """The status and the document of the next answer."""
+        for piece in pieces:
+            self.writer.write(piece)
+            await self.writer.drain()
+            if len(pieces) > 1:  # each is read by itself
+                assert (await self._served.ask("GET", "/healthz")).status == 200
+        return await self.answer()
+
+    async def answer(self) -> tuple[int, Any]:
+        head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), WAIT_S)
+        (length,) = [line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")]
+        document = await asyncio.wait_for(self._reader.readexactly(int(length[16:])), WAIT_S)
+        return int(head[9:12]), json.loads(document)
+
+
+@pytest.fixture
+async def again(served: Served, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The bodies of the requests that were begun by what their client had said before."""
+    bodies: list[bytes] = []
+    begin_again = Api.begin_again
+
+    def watched(self: Api, head: PlainHead, body: bytes, connection: ExpressHandler) -> bool:
+        bodies.append(body)
+        return begin_again(self, head, body, connection)
+
+    monkeypatch.setattr(Api, "begin_again", watched)
+    return bodies
+
+
+async def test_a_client_that_repeats_itself(served: Served, taken: Taken, again: list[bytes]) -> None:
+    client = Client(served, *await asyncio.open_connection("127.0.0.1", served.port))
+    names = ["a" * length for length in (1, 1, 2, 199, 1, 150)]
+    for name in names:
+        status, task = await client.ask(create(served, name=name))
+        assert (status, task["name"]) == (201, name)
+    assert [json.loads(body)["name"] for body in again] == names[1:]
+
+    # A bad one, another one, and one in two pieces: each is told for itself, and they go on.
+    assert (await client.ask(create(served, priority=70)))[0] == 422
+    assert (await client.ask(get(served)))[0] == 404
+    for name in ("x", "y"):
+        status, task = await client.ask(create(served, name=name))
+        assert (status, task["name"]) == (201, name)
+    both = create(served, name="first") + create(served, name="second")
+    assert (await client.ask(both))[1]["name"] == "first"
+    assert (await client.answer())[1]["name"] == "second"
+    for cut in (1, 40, 200, -1):
+        whole = create(served, name=f"cut at {cut}")
+        status, task = await client.ask(whole[:cut], whole[cut:])
+        assert (status, task["name"]) == (201, f"cut at {cut}")
+    assert (await client.ask(create(served, name="whole")))[1]["name"] == "whole"
+    client.writer.close()
+
+
+@pytest.mark.parametrize("length", [b"0%d", b"+%d", b"%d ", b" %d", b"%d, %d", b"0x%x", b"%d\r\nContent-Length: %d"])
+async def test_a_length_that_is_written_otherwise(
+    served: Served, taken: Taken, again: list[bytes], length: bytes
+) -> None:
+    client = Client(served, *await asyncio.open_connection("127.0.0.1", served.port))
+    for _ in range(2):
+        assert (await client.ask(create(served)))[0] == 201
+    written = create(served)
+    at = int(written.partition(b"Content-Length: ")[2].partition(b"\r")[0])
+    odd = written.replace(b": %d\r" % at, b": " + length.replace(b"%d", b"%d" % at).replace(b"%x", b"%x" % at) + b"\r")
+    client.writer.write(odd)
+    came = await client.answer()
+    client.writer.close()
+
+    # Whatever aiohttp's parser makes of it.
+    fresh = Client(served, *await asyncio.open_connection("127.0.0.1", served.port))
+    assert (await fresh.ask(odd))[0] == came[0]
+    fresh.writer.close()
+    assert len(again) == 1
+
+
+async def test_a_key_that_ends_ends_for_who_repeats_itself(served: Served, again: list[bytes]) -> None:
+    key = await served.add_key(expires_at=served.world.now + 1_000)
+    client = Client(served, *await asyncio.open_connection("127.0.0.1", served.port))
+    request = create(served).replace(served.key.encode(), key.encode())
+    for _ in range(3):
+        assert (await client.ask(request))[0] == 201
+    served.world.now += 10_000
+
+    assert (await client.ask(request))[0] == 401
+    assert len(again) == 2
+    client.writer.close()
 
 
 async def test_a_client_that_leaves(served: Served, taken: Taken) -> None:
