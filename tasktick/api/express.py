@@ -141,21 +141,28 @@ class ExpressHandler(RequestHandler):
     def data_received(self, data: bytes) -> None:
         waiter = self._waiter
         if waiter is None or waiter.done():
-            self._is_at_border = False
-            super().data_received(data)
+            self._feed(data)
             return
         # Out of its sight, so that it is not woken by what comes.
         self._waiter, self._resting = None, waiter
         try:
             if self._is_at_border and self._said is not None and self._begin_again(self._said.body_of(data)):
                 return
-            was_at_border, self._is_at_border, self._said = self._is_at_border, False, None
-            super().data_received(data)
+            self._feed(data)
             if self._messages:
-                self._serve(data if was_at_border else b"")
+                self._serve(data if self._is_at_border else b"")
         finally:
             if not self._request_in_progress:
                 self._wake()
+
+    def _feed(self, data: bytes) -> None:
+        """Let aiohttp's parser have these bytes."""
+        was_at_border, self._is_at_border, self._said = self._is_at_border, False, None
+        count = len(self._messages)
+        super().data_received(data)
+        if was_at_border and len(self._messages) == count + 1:
+            message, _ = self._messages[-1]
+            self._is_at_border = isinstance(message, RawRequestMessage) and is_one(data, message)
 
     def _begin_again(self, body: bytes | None) -> bool:
         """Begin with a request that has the head of the one before, and this body."""
@@ -168,15 +175,14 @@ class ExpressHandler(RequestHandler):
         return True
 
     def _serve(self, data: bytes = b"") -> None:
-        """Begin with the first of what has come, if it can be; it came as these bytes, or nobody knows as which."""
+        """Begin with the first of what has come, if it can be. If it came as these bytes and alone, they are given."""
         message, content = self._messages[0]
         # What could not be read is no message but the error.
         if not isinstance(message, RawRequestMessage) or not self._may_begin():
             return
-        self._is_at_border = len(self._messages) == 1 and is_one(data, message)
         if not self._beginner.begin(message, content, self):
             return
-        if self._is_at_border:
+        if data:
             self._said = SaidBefore.of(data, len(data) - data.find(HEAD_END) - len(HEAD_END))
         self._messages.popleft()
         self._has_begun()
