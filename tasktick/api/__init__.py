@@ -1,8 +1,9 @@
 """The HTTP edge: what clients ask, checked and put into the words of the model, and what they are told.
 
-A request passes, in this order: `limits` (bytes, connections and deadlines, before anything is parsed),
-`app` (route, key, role, body), one handler of its resource, and back as JSON. Everything that is refused is
-an RFC 9457 problem, whoever refuses it; `problems` is the one place that knows codes and statuses.
+A request passes, in this order: `limits` (bytes, connections and deadlines, before anything is parsed), `express`
+(whether it can be answered without a task), `app` (route, key, role, body), one handler of its resource, and back
+as JSON. Everything that is refused is an RFC 9457 problem, whoever refuses it; `problems` is the one place that knows
+codes and statuses.
 
 Invariants:
 

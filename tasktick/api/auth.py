@@ -70,7 +70,7 @@ class Authenticator:
         """Whoever shows a valid key, or the refusal; what the address may still do is added to `told` then."""
         now = self._clock.monotonic_ms()
         key = _key_of(headers)
-        fingerprint = hashlib.sha256(key.encode(errors="replace")).digest()
+        fingerprint = _fingerprint(key)
         known = self._known.get(fingerprint)
         if known is None or now - known.checked_at > CACHED_MS:
             # An address that was wrong too often is not listened to, unless its key was right before.
@@ -78,6 +78,14 @@ class Authenticator:
                 self._hear(address, now, told)
             known = await self._check(key, fingerprint, address, now, told)
         return _acting_for(known.principal, headers.get(TENANT_HEADER))
+
+    def at_hand(self, fingerprint: bytes, permission: Permission | None) -> Principal | None:
+        """Whoever has a key that was right a moment ago and may do this, within its own tenant."""
+        known = self._known.get(fingerprint)
+        if known is None or self._clock.monotonic_ms() - known.checked_at > CACHED_MS:
+            return None
+        principal = known.principal
+        return principal if permission is not None and may(principal.role, permission) else None
 
     def _hear(self, address: str, now: float, told: dict[str, str]) -> None:
         asked = self._failures.ask(address, now)
@@ -115,6 +123,15 @@ class Authenticator:
 def _key_of(headers: Mapping[str, str]) -> str:
     scheme, _, key = headers.get("Authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def fingerprint_of(headers: Mapping[str, str]) -> bytes:
+    """What a key is known by; requests without one have one too, which is nobody's."""
+    return _fingerprint(_key_of(headers))
+
+
+def _fingerprint(key: str) -> bytes:
+    return hashlib.sha256(key.encode(errors="replace")).digest()
 
 
 def _acting_for(principal: Principal, tenant: str | None) -> Principal:

@@ -11,6 +11,7 @@ from tasktick.api.kept import Kept
 from tasktick.api.knocks import Knocks
 from tasktick.api.ports import Ports
 from tasktick.api.rates import Allowance, RateRefused, Rates
+from tasktick.store.protocol import Batch
 
 JSON = "application/json"
 
@@ -27,15 +28,15 @@ class Call(msgspec.Struct, gc=False):
     path: str
     principal: Principal
     request_id: str
-    parameters: Mapping[str, str]
-    query: Mapping[str, list[str]]
     headers: Mapping[str, str]
     body: bytes
     now: int
     in_flight: InFlight
     rates: Rates
     kept: Kept
-    told: dict[str, str]
+    parameters: Mapping[str, str] = {}
+    query: Mapping[str, list[str]] = {}
+    told: dict[str, str] = msgspec.field(default_factory=dict)
     doubt_ms: int = 0
     """By how much it may have been later than `now`."""
     knocks: Knocks = msgspec.field(default_factory=Knocks)
@@ -91,6 +92,14 @@ class Streamed(msgspec.Struct, gc=False):
     close: Callable[[], None]
     headers: Mapping[str, str]
     media_type: str
+
+
+class Single(msgspec.Struct, gc=False):
+    """One row or thing to write, with those of others, and the answer that its outcome makes."""
+
+    batch: Batch
+    item: Any
+    reply: Callable[[Any], Reply]
 
 
 Handler = Callable[[Call], Awaitable[Reply | Streamed]]

@@ -15,12 +15,15 @@ import msgspec
 from aiohttp import http_parser, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_exceptions import LineTooLong
+from aiohttp.streams import StreamReader
+from aiohttp.typedefs import RawHeaders
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
 from tasktick import logs
 from tasktick.api import problems
 from tasktick.api.call import Reply
+from tasktick.api.express import Beginner, ExpressHandler
 from tasktick.api.response import COMMON_FIELDS, Response
 from tasktick.errors import Refused
 from tasktick.settings import ServerConfig
@@ -45,10 +48,9 @@ def assert_c_parser() -> None:
         raise RuntimeError("aiohttp has no C parser here; install a wheel of it, or unset AIOHTTP_NO_EXTENSIONS")
 
 
-def head_bytes(request: BaseRequest) -> int:
+def head_bytes(path: str, headers: RawHeaders) -> int:
     """How large the head of a request was: its line and its headers."""
-    headers = request.raw_headers
-    return len(request.raw_path) + sum(map(len, chain.from_iterable(headers))) + 4 * len(headers)
+    return len(path) + sum(map(len, chain.from_iterable(headers))) + 4 * len(headers)
 
 
 class Unsent:
@@ -77,7 +79,7 @@ class Unsent:
 class LimitedServer(web.Server):
     """Makes the protocols of one listening address, and counts them."""
 
-    def __init__(self, handler: Any, limits: ServerConfig, request_id: Any) -> None:
+    def __init__(self, handler: Any, beginner: Beginner, limits: ServerConfig, request_id: Any) -> None:
         super().__init__(
             handler,
             keepalive_timeout=limits.idle_timeout_ms / 1_000,
@@ -89,6 +91,7 @@ class LimitedServer(web.Server):
             auto_decompress=False,
             access_log=None,
         )
+        self.beginner = beginner
         self.limits = limits
         self.request_id = request_id
         self.open_connections = 0
@@ -116,15 +119,15 @@ class LimitedServer(web.Server):
             del self._by_address[address]
 
 
-class LimitedProtocol(RequestHandler):
+class LimitedProtocol(ExpressHandler):
     """One connection: aiohttp's, with deadlines and sizes of its own."""
 
-    __slots__ = ("_address", "_admitted", "_head_bytes", "_head_timer", "_send_timer", "_server", "_told")
+    __slots__ = ("_admitted", "_head_bytes", "_head_timer", "_send_timer", "_server", "_told")
 
     def __init__(self, server: LimitedServer, **kwargs: Any) -> None:
-        super().__init__(server, **kwargs)
+        super().__init__(server, server.beginner, **kwargs)
         self._server = server
-        self._address = UNKNOWN_ADDRESS
+        self.address = UNKNOWN_ADDRESS
         self._admitted = False
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
@@ -133,8 +136,8 @@ class LimitedProtocol(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         peer = transport.get_extra_info("peername")
-        self._address = str(peer[0]) if isinstance(peer, tuple) else UNKNOWN_ADDRESS
-        refused = self._server.admit(self._address)
+        self.address = str(peer[0]) if isinstance(peer, tuple) else UNKNOWN_ADDRESS
+        refused = self._server.admit(self.address)
         if refused is not None:
             cast(asyncio.Transport, transport).write(self._raw(refused))
             transport.close()
@@ -147,7 +150,7 @@ class LimitedProtocol(RequestHandler):
         if not self._admitted:
             return
         self._admitted = False
-        self._server.leave(self._address)
+        self._server.leave(self.address)
         self._head_came()
         self._sent()
         super().connection_lost(exc)
@@ -183,7 +186,7 @@ class LimitedProtocol(RequestHandler):
     def cut_off(self) -> None:
         """End the connection at once, with what was not sent."""
         self._sent()
-        log.info("answer_not_taken", address=self._address)
+        log.info("answer_not_taken", address=self.address)
         if self.transport is not None:
             self.transport.abort()
 
@@ -289,12 +292,18 @@ def raw_reply(reply: Reply) -> bytes:
     return f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}\r\n{head}\r\n".encode() + reply.body
 
 
-def body_at_hand(request: BaseRequest, limit_bytes: int) -> bytes | None:
-    """The body, if all of it is here: it came with the head, or soon. Nobody waits to be asked for it."""
-    stream = request.content
-    if not stream.is_eof() or stream.exception() is not None:
-        return None
-    body = stream.read_nowait()
+def is_at_hand(stream: StreamReader) -> bool:
+    """Whether all of a body is here: it came with the head, or soon. Nobody waits to be asked for it."""
+    return stream.is_eof() and stream.exception() is None
+
+
+def body_at_hand(stream: StreamReader, limit_bytes: int) -> bytes | None:
+    """The body, if all of it is here."""
+    return fitting(stream.read_nowait(), limit_bytes) if is_at_hand(stream) else None
+
+
+def fitting(body: bytes, limit_bytes: int) -> bytes:
+    """A body, if it has its size."""
     if len(body) > limit_bytes:
         raise _too_long(limit_bytes)
     return body

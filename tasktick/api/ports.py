@@ -16,7 +16,7 @@ from tasktick.model.task import TaskState
 from tasktick.ready.standing import Standing
 from tasktick.scheduler.book import Moment
 from tasktick.settings import Config
-from tasktick.store.protocol import Database
+from tasktick.store.protocol import ServingDatabase
 
 
 def _nothing(_: Sequence[TaskState]) -> None:
@@ -26,7 +26,7 @@ def _nothing(_: Sequence[TaskState]) -> None:
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """The world as the API sees it. Callables are hints and questions: none fails, and none waits but where it says."""
 
-    database: Database
+    database: ServingDatabase
     clock: Clock
     ids: IdMaker
     config: Config

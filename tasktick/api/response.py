@@ -8,7 +8,7 @@ one is only what aiohttp's protocol asks of a response. What goes on for long is
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from aiohttp import HttpVersion10, HttpVersion11
+from aiohttp import HttpVersion, HttpVersion10, HttpVersion11
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.web_request import BaseRequest
@@ -44,9 +44,13 @@ class Response:
         if self.keep_alive is None:
             self.keep_alive = request.keep_alive
         writer = request.writer
-        reply = self._reply
-        body = b"" if request.method == "HEAD" or reply.status in BODILESS else reply.body
-        await writer.write(self._head(request) + body)
+        version, connection = request.version, ""
+        if not self.keep_alive:
+            connection = "Connection: close\r\n" if version == HttpVersion11 else ""
+        elif version == HttpVersion10:
+            connection = "Connection: keep-alive\r\n"
+        is_head = request.method == "HEAD"
+        await writer.write(whole(self._reply, self._request_id, self._told, version, connection, is_head=is_head))
         if request.protocol.writing_paused:
             await writer.drain()
         return writer
@@ -54,23 +58,28 @@ class Response:
     async def write_eof(self) -> None:
         """All is written."""
 
-    def _head(self, request: BaseRequest) -> bytes:
-        version, reply = request.version, self._reply
-        own = _lines({**reply.headers, **self._told} if self._told else reply.headers)
-        kind = "" if reply.status == HTTPStatus.NO_CONTENT else f"Content-Type: {reply.media_type}\r\n"
-        # Nothing is said of what HEAD would have found empty.
-        has_length = reply.status not in BODILESS and (reply.body or request.method != "HEAD")
-        length = f"Content-Length: {len(reply.body)}\r\n" if has_length else ""
-        connection = ""
-        if not self.keep_alive:
-            connection = "Connection: close\r\n" if version == HttpVersion11 else ""
-        elif version == HttpVersion10:
-            connection = "Connection: keep-alive\r\n"
-        return (
-            f"HTTP/{version[0]}.{version[1]} {reply.status} {PHRASES[reply.status]}\r\n"
-            f"X-Request-Id: {self._request_id}\r\n{_COMMON_LINES}{own}{kind}"
-            f"{length}Date: {rfc822_formatted_time()}\r\n{connection}\r\n"
-        ).encode()
+
+def whole(
+    reply: Reply,
+    request_id: str,
+    told: Mapping[str, str] = _NOTHING,
+    version: HttpVersion = HttpVersion11,
+    connection: str = "",
+    *,
+    is_head: bool = False,
+) -> bytes:
+    """The bytes of an answer; as it is asked for, to a client of today whose connection stays."""
+    own = _lines({**reply.headers, **told} if told else reply.headers)
+    kind = "" if reply.status == HTTPStatus.NO_CONTENT else f"Content-Type: {reply.media_type}\r\n"
+    # Nothing is said of what HEAD would have found empty.
+    has_length = reply.status not in BODILESS and (reply.body or not is_head)
+    length = f"Content-Length: {len(reply.body)}\r\n" if has_length else ""
+    head = (
+        f"HTTP/{version[0]}.{version[1]} {reply.status} {PHRASES[reply.status]}\r\n"
+        f"X-Request-Id: {request_id}\r\n{_COMMON_LINES}{own}{kind}"
+        f"{length}Date: {rfc822_formatted_time()}\r\n{connection}\r\n"
+    ).encode()
+    return head if is_head or reply.status in BODILESS else head + reply.body
 
 
 def _lines(fields: Mapping[str, str]) -> str:

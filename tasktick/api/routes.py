@@ -109,6 +109,7 @@ def _tasks() -> tuple[Route, ...]:
             CREATE,
             (201, 409, 422, 429),
             "Create a task",
+            single=tasks.single,
             answer=answers.Task,
             model=TaskRequest,
             size="body",

@@ -4,14 +4,14 @@ A path is taken apart at its slashes and each part is unescaped by itself, so th
 never becomes a border.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from tasktick.access.roles import Permission
-from tasktick.api.call import Handler
+from tasktick.api.call import Call, Handler, Single
 from tasktick.errors import Refused
 
 Size = Literal["none", "body", "batch", "log"]
@@ -41,6 +41,8 @@ class Route(msgspec.Struct, frozen=True):
     query: frozenset[str] = frozenset()
     answer: Any = None
     answer_media_type: str = "application/json"
+    single: Callable[[Call], Single] | None = None
+    """What its handler writes, where that is all that it does for a tenant without a rate."""
 
 
 class Node:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 from tasktick.api.app import Api
+from tasktick.api.express import assert_aiohttp_is_known
 from tasktick.api.limits import LimitedServer, assert_c_parser
 from tasktick.api.ports import Ports
 
@@ -16,8 +17,9 @@ class ApiServer:
 
     def __init__(self, ports: Ports) -> None:
         assert_c_parser()
+        assert_aiohttp_is_known()
         api = Api(ports)
-        self._protocols = LimitedServer(api.handle, ports.config.server, api.new_request_id)
+        self._protocols = LimitedServer(api.handle, api, ports.config.server, api.new_request_id)
         self._listening: list[asyncio.Server] = []
 
     async def start(self, *doors: socket.socket) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from tasktick.api import filters, paging, render
-from tasktick.api.call import Call, Reply, answer, encode, etag
+from tasktick.api.call import Call, Reply, Single, answer, encode, etag
 from tasktick.api.decoding import Decoder
 from tasktick.api.faults import Faults
 from tasktick.api.idempotency import key_of, reply, stored
@@ -28,7 +28,7 @@ from tasktick.model.schedule import Schedule
 from tasktick.model.state import State
 from tasktick.model.task import NewTask, TaskState
 from tasktick.store import attempts, listing, tasks
-from tasktick.store.names import StoredAnswer
+from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Transaction
 from tasktick.store.rows import TaskView
 from tasktick.store.tasks import CREATE, Create
@@ -68,18 +68,31 @@ async def create(call: Call) -> Reply:
     """POST /v1/tasks. Creates that come together are committed together."""
     request = TASK.decode(call.body, call.ports.config.server.json_depth_max)
     key = key_of(call)
-    new = new_task(request, making_of(call, None if key is None else key.name))
-    given = created_reply(call, new)
+    one = _creating(call, request, key)
     await call.take_one()
     with call.in_flight.held(key):
-        item = Create(new) if key is None else Create(new, key, stored(given))
-        [outcome] = await call.ports.database.write_batch(CREATE, [item])
-    if outcome is None:
-        call.ports.created((new.state,))
-        return given
-    if isinstance(outcome, StoredAnswer):
-        return reply(outcome)
-    raise outcome
+        [outcome] = await call.ports.database.write_batch(one.batch, [one.item])
+    return one.reply(outcome)
+
+
+def single(call: Call) -> Single:
+    """What `create` writes for a request without an idempotency key."""
+    return _creating(call, TASK.decode(call.body, call.ports.config.server.json_depth_max), None)
+
+
+def _creating(call: Call, request: TaskRequest, key: IdempotencyKey | None) -> Single:
+    new = new_task(request, making_of(call, None if key is None else key.name))
+    given = created_reply(call, new)
+
+    def reply_to(outcome: Any) -> Reply:
+        if outcome is None:
+            call.ports.created((new.state,))
+            return given
+        if isinstance(outcome, StoredAnswer):
+            return reply(outcome)
+        raise outcome
+
+    return Single(CREATE, Create(new) if key is None else Create(new, key, stored(given)), reply_to)
 
 
 def created_reply(call: Call, new: NewTask) -> Reply:

@@ -118,6 +118,10 @@ class SqliteDatabase:
         """Run a batch and commit it, with those of others that wait."""
         return await self._writer.write_batch(batch, items)
 
+    def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
+        """Write one item of a batch; its result, or the error, is told when it is committed."""
+        self._writer.begin(batch, item, told)
+
     async def tidy(self, now: int, before: int) -> bool:
         """Nothing: in a file what has finished stays where it is until retention removes it."""
         del now, before

@@ -21,10 +21,23 @@ WAITING_MAX = 50_000
 GATHERING_TURNS = 4
 
 
+class Listener:
+    """Who waits for one item in no task: it is called with its result, or with the error."""
+
+    __slots__ = ("told",)
+
+    def __init__(self, told: Callable[[Any], None]) -> None:
+        self.told = told
+
+    def cancelled(self) -> bool:
+        """It is never taken back."""
+        return False
+
+
 class Job(msgspec.Struct):
     """What one caller waits for."""
 
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] | Listener
     lane: Lane
     operation: Operation[Any] | None = None
     batch: Batch | None = None
@@ -67,7 +80,7 @@ class LaneWriter:
 
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         """Run one caller's operation; returns after the commit."""
-        return cast(T, await self._submit(Job(self._future(), lane, operation=operation)))
+        return cast(T, await self._queue(Job(self._future(), lane, operation=operation)))
 
     async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
         """Run a batch's operation over these items, with those of others; an item's own failure is its result.
@@ -77,14 +90,18 @@ class LaneWriter:
         if not items:
             return []
         if len(items) <= batch.rows_max:
-            return cast(list[Any], await self._submit(self._job(batch, items)))
+            return cast(list[Any], await self._queue(self._job(batch, items)))
         slices = [items[at : at + batch.rows_max] for at in range(0, len(items), batch.rows_max)]
         jobs = [self._job(batch, part) for part in slices]
-        outcomes = await asyncio.gather(*(self._submit(job) for job in jobs), return_exceptions=True)
+        outcomes = await asyncio.gather(*(self._queue(job) for job in jobs), return_exceptions=True)
         joined = _joined(jobs, outcomes)
         if isinstance(joined, BaseException):
             raise joined
         return joined
+
+    def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
+        """Write one item of a batch with those of others; its result, or the error, is told when it is committed."""
+        self._submit(Job(Listener(told), batch.lane, None, batch, [item]))
 
     def _job(self, batch: Batch, items: list[Any]) -> Job:
         return Job(self._future(), batch.lane, None, batch, items, len(items))
@@ -92,16 +109,18 @@ class LaneWriter:
     def _future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
 
-    def _submit(self, job: Job) -> asyncio.Future[Any]:
-        if self._broken is not None:
-            job.future.set_exception(self._broken)
-        elif self._closing:
-            job.future.set_exception(StoreError("The store is closing."))
+    def _queue(self, job: Job) -> asyncio.Future[Any]:
+        self._submit(job)
+        return cast("asyncio.Future[Any]", job.future)
+
+    def _submit(self, job: Job) -> None:
+        if self._broken is not None or self._closing:
+            self._waiting_rows += job.rows
+            self._settle([job], [self._broken or StoreError("The store is closing.")])
         else:
             self._lanes[job.lane].append(job)
             self._waiting_rows += job.rows
             self._woken(job.lane)
-        return job.future
 
     def _woken(self, lane: Lane) -> None:
         """A job waits in this lane."""
@@ -125,19 +144,36 @@ class LaneWriter:
         for half in halves:
             await commit([half])
         # Every one has settled.
-        outcomes = await asyncio.gather(*(half.future for half in halves), return_exceptions=True)
+        waits = [cast("asyncio.Future[Any]", half.future) for half in halves]
+        outcomes = await asyncio.gather(*waits, return_exceptions=True)
         self._settle([job], [_joined(halves, outcomes)])
 
     def _settle(self, jobs: list[Job], outcomes: list[Any]) -> None:
+        """Tell everybody what has come of it: from within nobody but the event loop."""
+        heard: list[tuple[Callable[[Any], None], Any]] = []
         for job, outcome in zip(jobs, outcomes, strict=True):
             self._waiting_rows -= job.rows
             future = job.future
-            if future.done():
+            if isinstance(future, Listener):
+                heard.append((future.told, outcome if isinstance(outcome, BaseException) else outcome[0]))
+            elif future.done():
                 continue
-            if isinstance(outcome, BaseException):
+            elif isinstance(outcome, BaseException):
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
+        if heard:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(_tell, heard, loop)
+
+
+def _tell(heard: list[tuple[Callable[[Any], None], Any]], loop: asyncio.AbstractEventLoop) -> None:
+    """All in one turn; one that fails takes nothing from the others."""
+    for told, outcome in heard:
+        try:
+            told(outcome)
+        except Exception as error:  # noqa: BLE001 - as the event loop does
+            loop.call_exception_handler({"message": "A listener of the store failed", "exception": error})
 
 
 def _joined(jobs: list[Job], outcomes: list[Any]) -> list[Any] | BaseException:

@@ -126,6 +126,10 @@ class PostgresDatabase:
         """Run a batch and commit it, with those of others that wait."""
         return await self._writer.write_batch(batch, items)
 
+    def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
+        """Write one item of a batch; its result, or the error, is told when it is committed."""
+        self._writer.begin(batch, item, told)
+
     async def tidy(self, now: int, before: int) -> bool:
         """Move what has finished into history, and let the days of history go that ended before."""
         return await self.history.step(now, before)

@@ -1,8 +1,9 @@
 """The way into a PostgreSQL: each lane has connections of its own, so that creates never share a transaction with
 claims and completions, nor wait for them.
 
-On a connection one transaction follows another. What waits for it meanwhile, and is of one batch, is the next; other
-operations go one by one, since several connections commit together anyway. A batch that fails is split until the bad
+On a connection one transaction follows another. What waits for it meanwhile, and is of one batch, is the next; many
+creates are parted among their connections, so that some are served while others commit. Other operations go one by
+one, since several connections commit together anyway. A batch that fails is split until the bad
 item stands alone. What others undid is done again; so is what was lost with its connection, as long as the caller's
 lane has patience: claims, ends and upkeep wait for the store, a client is told.
 
@@ -34,6 +35,8 @@ CLOSING_PATIENCE_MS = 3_000
 ABORTS_MAX = 20
 # As many fill a transaction: nothing is waited for then.
 FULL_ROWS = 500
+# Creates of no more callers share a transaction: to part them would cost more than it saves.
+TOGETHER = 16
 
 
 class Hand(msgspec.Struct):
@@ -45,6 +48,8 @@ class Hand(msgspec.Struct):
     results: Any = None
     # The last commit's fate is not known: its mark says.
     unknown: bool = False
+    # How many callers wait for what it does now.
+    callers: int = 0
 
 
 class PostgresWriter(LaneWriter):
@@ -87,7 +92,8 @@ class PostgresWriter(LaneWriter):
     async def _work(self, lane: Lane, hand: Hand) -> None:
         wake = self._wakes[lane]
         while True:
-            if self._lanes[lane] and self._waiting_rows < FULL_ROWS:
+            waiting = len(self._lanes[lane])
+            if 0 < waiting < self._share(lane) and self._waiting_rows < FULL_ROWS:
                 await turns(GATHERING_TURNS)
             jobs = self._take(lane)
             if jobs:
@@ -98,12 +104,21 @@ class PostgresWriter(LaneWriter):
                 wake.clear()
                 await wake.wait()
 
+    def _share(self, lane: Lane) -> int:
+        """How many callers one transaction is for. Those whose creates came together, of whom there are many, are told
+        in two lots: the event loop answers and hears the one while the server writes the other."""
+        hands = self._hands[lane]
+        if lane is not Lane.CREATE:
+            return FULL_ROWS
+        callers = len(self._lanes[lane]) + sum(hand.callers for hand in hands)
+        return max(TOGETHER, -(-callers // len(hands)))
+
     def _take(self, lane: Lane) -> list[Job]:
-        """The first that waits, and those behind it that are of the same batch."""
-        waiting = self._lanes[lane]
+        """The first that waits, and those behind it that are of the same batch, up to a share of all."""
+        waiting, share = self._lanes[lane], self._share(lane)
         taken: list[Job] = []
         rows = 0
-        while waiting:
+        while waiting and len(taken) < share:
             job = waiting[0]
             if job.future.cancelled():
                 self._waiting_rows -= waiting.popleft().rows
@@ -118,6 +133,7 @@ class PostgresWriter(LaneWriter):
 
     async def _commit(self, hand: Hand, jobs: Sequence[Job]) -> None:
         jobs = list(jobs)
+        hand.callers = len(jobs)
         try:
             outcomes = await self._patiently(hand, jobs)
         except StoreError as error:
@@ -133,6 +149,8 @@ class PostgresWriter(LaneWriter):
             self.commits += 1
             self._settle(jobs, outcomes)
             self.committed()
+        finally:
+            hand.callers = 0
 
     async def _patiently(self, hand: Hand, jobs: list[Job]) -> list[Any]:
         """Run and commit these jobs, again and again if it must be; the results, or what stands in the way."""

@@ -107,6 +107,14 @@ class Database(Reader, Writer, Protocol):
         ...
 
 
+class ServingDatabase(Database, Protocol):
+    """A database whose clients need not wait in a task each."""
+
+    def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
+        """Write one item of a batch; its result, or the error, is told when it is committed, never from within."""
+        ...
+
+
 def only(rows: list[T]) -> T | None:
     """The row of a query that has at most one."""
     return rows[0] if rows else None

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import msgspec
@@ -31,7 +31,7 @@ from tasktick.scheduler.book import Moment
 from tasktick.service import Services
 from tasktick.settings import Config, DispatchConfig, ServerConfig
 from tasktick.store import secrets as stored
-from tasktick.store.protocol import Database
+from tasktick.store.protocol import ServingDatabase
 from tasktick.store.rows import KeyRow
 from tasktick.timetable import zones
 from tests.api.described import check_described
@@ -116,7 +116,7 @@ class Served:
         self.feed = EventFeed(HeldClock(world), world.database, config.server)
         self.key = ""
         self.ports = Ports(
-            database=world.database,
+            database=cast(ServingDatabase, world.database),
             clock=HeldClock(world),
             ids=IdMaker(Random(3)),
             config=config,
@@ -154,8 +154,8 @@ class Served:
         self.rebalanced += 1
 
     @property
-    def database(self) -> Database:
-        return self.world.database
+    def database(self) -> ServingDatabase:
+        return self.ports.database
 
     @property
     def port(self) -> int:

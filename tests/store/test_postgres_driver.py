@@ -5,6 +5,7 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -19,7 +20,7 @@ from tasktick.store.names import StoredAnswer
 from tasktick.store.postgres_check import check
 from tasktick.store.postgres_database import PostgresDatabase, home_of
 from tasktick.store.postgres_links import PostgresAddress, shown
-from tasktick.store.protocol import Batch, Lane
+from tasktick.store.protocol import Batch, Lane, Transaction
 from tasktick.store.tasks import Create, create_many
 from tests import postgres
 from tests.store.drivers import CLOCK_OF_THE_SERVER, opened
@@ -222,3 +223,20 @@ async def test_what_this_folder_had_and_sent_is_free_at_once(url: str, tmp_path:
         await database.write(lambda tx: leases.start_node(tx, start, world.now))
         assert len(await database.write(lambda tx: leases.acquire(tx, "two", world.now))) == 256
         assert await world.rescue(running) is not None
+
+
+@pytest.mark.parametrize(("callers", "shares"), [(10, [10]), (64, [32, 32]), (40, [20, 20])])
+async def test_many_creates_are_parted_among_the_connections(
+    database: PostgresDatabase, callers: int, shares: list[int]
+) -> None:
+    found: list[int] = []
+
+    async def operation(tx: Transaction, items: list[Any]) -> list[Any]:
+        found.append(len(items))
+        return items
+
+    batch = Batch("parted", Lane.CREATE, operation)
+    assert await asyncio.gather(*(database.write_batch(batch, [n]) for n in range(callers))) == [
+        [n] for n in range(callers)
+    ]
+    assert found == shares
