@@ -7,7 +7,7 @@ merely late, nothing is dropped.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -60,6 +60,21 @@ class Decider(msgspec.Struct, frozen=True):
     def recorder(self, now: int, partition: int) -> Recorder:
         """As the ledger names it."""
         return Recorder(now, self.node, self.ownership.epochs.get(partition, 0), zones.version())
+
+
+class Moments:
+    """A round's moment, as each partition sees it: made once for all of its schedules."""
+
+    def __init__(self, make: Callable[[int], Moment]) -> None:
+        self._make = make
+        self._made: dict[tuple[int, int], Moment] = {}
+
+    def of(self, partition: int, gap_until: int) -> Moment:
+        """That of this partition, as long as the gap is the same."""
+        found = self._made.get((partition, gap_until))
+        if found is None:
+            found = self._made[partition, gap_until] = self._make(partition)
+        return found
 
 
 class Materialiser:
@@ -170,8 +185,9 @@ class Materialiser:
         done, rows = 0, 0
         plans: list[Plan] = []
         failed: dict[str, Exception] = {}
+        moments = Moments(partial(self._moment, now))
         for together in in_lines(due):
-            made = await self._planned_together(together, now, failed)
+            made = await self._planned_together(together, moments, failed)
             plans += made
             rows += sum(plan.rows for plan in made)
             if rows >= ROWS_MAX:
@@ -182,7 +198,9 @@ class Materialiser:
             await self._put_off(failed)
         return done + len(failed)
 
-    async def _planned_together(self, together: Sequence[Seen], now: int, failed: dict[str, Exception]) -> list[Plan]:
+    async def _planned_together(
+        self, together: Sequence[Seen], moments: Moments, failed: dict[str, Exception]
+    ) -> list[Plan]:
         """Plans for one, or for those of a line: they are written together."""
         turns, made = Turns(together[:TURNS_MAX]), list[Plan]()
         self._behind = self._behind or len(together) > TURNS_MAX
@@ -192,7 +210,7 @@ class Materialiser:
                 await self._clock.sleep_ms(0)
             schedule = seen.schedule
             try:
-                plan = turns.plan(seen, self._moment(now, partition_of(schedule.id)))
+                plan = turns.plan(seen, moments.of(partition_of(schedule.id), self.gap_until))
             except Exception as error:  # noqa: BLE001 - one schedule at fault must not stop all the others
                 failed[schedule.id] = error
                 continue
@@ -213,10 +231,9 @@ class Materialiser:
                 fresh.append(plan)
             else:
                 self._metrics.events["materialise_stale"] += 1
-        for plan in fresh:
-            self._report(plan)
-            look_at = plan.after.look_at
-            self._behind = self._behind or (look_at is not None and look_at <= self._seen_at)
+        self._report(fresh)
+        looks = (plan.after.look_at for plan in fresh)
+        self._behind = self._behind or any(look_at is not None and look_at <= self._seen_at for look_at in looks)
         return len(fresh)
 
     async def _put_off(self, failed: Mapping[str, Exception]) -> None:
@@ -230,21 +247,23 @@ class Materialiser:
 
     def planned(self, plans: Sequence[Plan]) -> None:
         """Others have planned these, and they are committed: what is next may have changed."""
-        for plan in plans:
-            self._report(plan)
+        self._report(plans)
         self.wake.set()
 
-    def _report(self, plan: Plan) -> None:
-        states = [*(change.after for change in plan.changes), *(fire.state for fire in plan.born)]
+    def _report(self, plans: Sequence[Plan]) -> None:
+        changed = [change.after for plan in plans for change in plan.changes]
         # Those that go may have their place in the queue already: they keep it.
-        self._intake.due([due_of(state) for state in states if state.state is State.SCHEDULED])
-        gone = [msgspec.structs.replace(task, state=State.CANCELLED) for task in plan.withdrawn]
-        self._intake.written([*gone, *(state for state in states if state.state is not State.SCHEDULED)])
-        for row in plan.ledger:
-            self._metrics.events[f"fire_{row.outcome}"] += row.times
-        idle = sum(row.times for row in plan.ledger if row.outcome == "missed")
-        if idle:
-            log.warning("fires_missed", schedule=wire("sch", plan.before.id), times=idle)
+        self._intake.due([due_of(state) for state in changed if state.state is State.SCHEDULED])
+        self._intake.born([fire.state for plan in plans for fire in plan.born])
+        # Last: of several plans of one schedule the later may take back what an earlier one made.
+        gone = [msgspec.structs.replace(task, state=State.CANCELLED) for plan in plans for task in plan.withdrawn]
+        self._intake.written([*gone, *(state for state in changed if state.state is not State.SCHEDULED)])
+        for plan in plans:
+            for row in plan.ledger:
+                self._metrics.events[f"fire_{row.outcome}"] += row.times
+            idle = sum(row.times for row in plan.ledger if row.outcome == "missed")
+            if idle:
+                log.warning("fires_missed", schedule=wire("sch", plan.before.id), times=idle)
 
     def moment(self, now: int, partition: int, ids: IdMaker | None = None) -> Moment:
         """Now, as a decision of somebody else sees it; with ids of another maker, if that is in another thread.

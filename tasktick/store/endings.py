@@ -138,9 +138,7 @@ async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]
 async def _any_bound(tx: Transaction, ends: Sequence[End]) -> bool:
     """Whether there are fires among them on whose ends something hangs."""
     fires = [one.claimed for one in ends if one.claimed.schedule_id is not None]
-    return bool(fires) and await lines.any_bound(
-        tx, [one.id for one in fires], [str(one.schedule_id) for one in fires]
-    )
+    return bool(fires) and await lines.any_bound(tx, [one.id for one in fires], [str(one.schedule_id) for one in fires])
 
 
 def _task_id(one: End) -> str:
