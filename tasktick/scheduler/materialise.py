@@ -23,6 +23,7 @@ from tasktick.model.state import State
 from tasktick.model.task import due_of
 from tasktick.scheduler.book import Moment
 from tasktick.scheduler.intake import Intake
+from tasktick.scheduler.pace import Pace
 from tasktick.scheduler.turns import TURNS_MAX, Turns, in_lines
 from tasktick.store import schedules
 from tasktick.store.protocol import Database, Lane
@@ -31,8 +32,6 @@ from tasktick.timetable import zones
 
 log = logs.get("scheduler")
 
-SCHEDULES_MAX = 250
-ROWS_MAX = 1_500
 LOOK_AT_LEAST_MS = 1_000
 FULL_REST_MS = 500
 STALE_REST_MS = 5
@@ -40,9 +39,6 @@ STALE_REST_MS = 5
 FAILED_REST_MS = 60_000
 # So many plans are made before others of the loop have their turn.
 PLANS_PER_TURN = 16
-# Where fires come closer than this, their schedules are decided about together: a transaction each would cost more
-# than all that is written in it.
-ROUND_EVERY_MS = 25
 
 
 class Decider(msgspec.Struct, frozen=True):
@@ -107,8 +103,7 @@ class Materialiser:
         self._seen_at = self.gap_until
         # When the look that is under way began, by both clocks.
         self._look: tuple[int, float] | None = None
-        # Whether more was due than one round decides about.
-        self._behind = False
+        self._pace = Pace()
         self._planned = 0
 
     async def start(self) -> None:
@@ -133,8 +128,9 @@ class Materialiser:
         try:
             done = await self._round(now)
             if done is not None:
-                left_ms = ROUND_EVERY_MS - (self._clock.monotonic_ms() - began_ms)
-                return STALE_REST_MS if not done else 0 if self._behind else max(left_ms, 0)
+                took_ms = self._clock.monotonic_ms() - began_ms
+                pressed = self._intake.is_pressed()
+                return self._pace.rest_ms(took_ms, self._seen_at, pressed=pressed) if done else STALE_REST_MS
             upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now, partitions))
         except StoreFull:
             return FULL_REST_MS
@@ -147,9 +143,11 @@ class Materialiser:
         now = self._notice()
         self._look = now, self._clock.monotonic_ms()
         partitions = self._decider.ownership.partitions
+        self._pace.begin(pressed=self._intake.is_pressed())
+        most = self._pace.schedules_max
         try:
-            due = await self._database.near.read(lambda tx: schedules.due(tx, until, SCHEDULES_MAX, partitions))
-            self._behind = len(due) >= SCHEDULES_MAX
+            due = await self._database.near.read(lambda tx: schedules.due(tx, until, most, partitions))
+            self._pace.found(len(due), max((now - (one.schedule.look_at or now) for one in due[:1]), default=0))
             done = await self._settle(due, now) if due else None
             ended = self._notice()
         finally:
@@ -190,7 +188,7 @@ class Materialiser:
             made = await self._planned_together(together, moments, failed)
             plans += made
             rows += sum(plan.rows for plan in made)
-            if rows >= ROWS_MAX:
+            if rows >= self._pace.rows_max:
                 done += await self._write(plans, failed)
                 plans, rows = [], 0
         done += await self._write(plans, failed)
@@ -203,7 +201,7 @@ class Materialiser:
     ) -> list[Plan]:
         """Plans for one, or for those of a line: they are written together."""
         turns, made = Turns(together[:TURNS_MAX]), list[Plan]()
-        self._behind = self._behind or len(together) > TURNS_MAX
+        self._pace.is_behind = self._pace.is_behind or len(together) > TURNS_MAX
         for seen in together[:TURNS_MAX]:
             self._planned += 1
             if self._planned % PLANS_PER_TURN == 0:
@@ -232,8 +230,9 @@ class Materialiser:
             else:
                 self._metrics.events["materialise_stale"] += 1
         self._report(fresh)
-        looks = (plan.after.look_at for plan in fresh)
-        self._behind = self._behind or any(look_at is not None and look_at <= self._seen_at for look_at in looks)
+        looks = [plan.after.look_at for plan in fresh if plan.after.look_at is not None]
+        if looks:
+            self._pace.comes_again(min(looks), self._seen_at)
         return len(fresh)
 
     async def _put_off(self, failed: Mapping[str, Exception]) -> None:

@@ -47,6 +47,9 @@ class Unheard:
 
     def born(self, states: list[TaskState]) -> None: ...
 
+    def is_pressed(self) -> bool:
+        return False
+
     def written(self, states: list[TaskState]) -> None: ...
 
 
