@@ -24,6 +24,7 @@ from tasktick.model.task import due_of
 from tasktick.scheduler.book import Moment
 from tasktick.scheduler.intake import Intake
 from tasktick.scheduler.pace import Pace
+from tasktick.scheduler.plan import starts_by_decision
 from tasktick.scheduler.turns import TURNS_MAX, Turns, in_lines
 from tasktick.store import schedules
 from tasktick.store.protocol import Database, Lane
@@ -147,6 +148,8 @@ class Materialiser:
         most = self._pace.schedules_max
         try:
             due = await self._database.near.read(lambda tx: schedules.due(tx, until, most, partitions))
+            if any(starts_by_decision(one.schedule) for one in due):
+                self._pace.hurry(now)
             self._pace.found(len(due), max((now - (one.schedule.look_at or now) for one in due[:1]), default=0))
             done = await self._settle(due, now) if due else None
             ended = self._notice()

@@ -3,7 +3,8 @@
 A fire starts without a decision about it; what follows it (the line in the ledger, the next fire) can wait a moment.
 So while something is about to start, a round is small, and most of the time after it is left to claims: ten thousand
 schedules that are due in one second are late by no more than one is, and are written down behind them. That ends where
-a decision has waited too long, or a schedule fires again so soon that its next fire would come late for it. While
+a decision has waited too long, or lately there were schedules that cannot wait: whose fires start by a decision alone,
+or that fire again so soon that the next would come late for it. While
 nothing is about to start, rounds are large: rows of many schedules share pages only where they are written together.
 """
 
@@ -30,7 +31,7 @@ class Pace:
         # More is due already than this round decides about.
         self.is_behind = False
         self._waited_ms = 0
-        # Until then there may be schedules that fire again soon.
+        # Until then there may be schedules that cannot wait.
         self._hurried_until = 0
 
     def begin(self, *, pressed: bool) -> None:
@@ -45,9 +46,13 @@ class Pace:
 
     def comes_again(self, look_at: int, now: int) -> None:
         """The first of those that it has decided about wants to be looked at again then."""
+        self.is_behind = self.is_behind or look_at <= now
         if look_at <= now + 2 * WAITS_MAX_MS:
-            self._hurried_until = now + HURRIED_MS
-            self.is_behind = self.is_behind or look_at <= now
+            self.hurry(now)
+
+    def hurry(self, now: int) -> None:
+        """There was one that cannot wait, and it comes again."""
+        self._hurried_until = now + HURRIED_MS
 
     def rest_ms(self, took_ms: float, now: int, *, pressed: bool) -> float:
         """How long to rest after a round that took so long."""

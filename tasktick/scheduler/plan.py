@@ -58,6 +58,13 @@ def _exhausted(schedule: Schedule) -> bool:
     return schedule.max_fires is not None and schedule.fired >= schedule.max_fires
 
 
+def starts_by_decision(schedule: Schedule) -> bool:
+    """Whether its fires start by the decision about them alone: a calendar may hold them, or others have to wait for
+    them in a line.
+    """
+    return schedule.line is not None or bool(schedule.calendars)
+
+
 def is_time_of(schedule: Schedule, at: int) -> bool:
     """Whether it has a nominal time at this very instant."""
     if (schedule.start_at is not None and at < schedule.start_at) or (
@@ -300,9 +307,7 @@ def _with_fire(plan: Plan, fire: Fire | None, moment: Moment) -> Plan:
     if fire is None:
         return msgspec.structs.replace(plan, after=without_ahead(schedule))
     due = due_of(schedule, fire.nominal_at)
-    # A line is looked at by the decision alone, which has others that stand there wait for it.
-    in_line = schedule.line is not None
-    may_be_held = in_line or bool(schedule.calendars) or fire.nominal_at in schedule.skips
+    may_be_held = starts_by_decision(schedule) or fire.nominal_at in schedule.skips
     born = new_fire(
         schedule,
         fire.nominal_at,
@@ -310,7 +315,7 @@ def _with_fire(plan: Plan, fire: Fire | None, moment: Moment) -> Plan:
         State.SCHEDULED,
         moment,
         decide_by=due - HELD_BEFORE_MS if may_be_held else due + moment.missed_after_ms,
-        after_id=None if in_line or schedule.overlap == "allow" else schedule.last_id,
+        after_id=None if schedule.line is not None or schedule.overlap == "allow" else schedule.last_id,
     )
     after = msgspec.structs.replace(
         schedule,

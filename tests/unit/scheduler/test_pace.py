@@ -51,6 +51,13 @@ def test_a_schedule_that_fires_again_soon_is_not_kept_waiting(again_in_ms: int, 
     assert found.rest_ms(TOOK_MS, NOW, pressed=True) == rest_ms
 
 
+def test_where_fires_start_by_a_decision_alone_it_is_not_put_off() -> None:
+    found = after_round(pressed=True, count=pace.SCHEDULES_MAX)
+    found.hurry(NOW)
+
+    assert found.rest_ms(TOOK_MS, NOW, pressed=True) == 0
+
+
 def test_that_is_remembered_for_a_minute() -> None:
     found = after_round(pressed=True, count=pace.SCHEDULES_MAX, again_in_ms=1_000)
     found.comes_again(NOW + 3_600_000, NOW)
