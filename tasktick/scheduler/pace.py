@@ -2,10 +2,10 @@
 
 A fire starts without a decision about it; what follows it (the line in the ledger, the next fire) can wait a moment.
 So while something is about to start, a round is small, and most of the time after it is left to claims: ten thousand
-schedules that are due in one second are late by no more than one is, and are written down behind them. That ends where
-a decision has waited too long, or lately there were schedules that cannot wait: whose fires start by a decision alone,
-or that fire again so soon that the next would come late for it. While
-nothing is about to start, rounds are large: rows of many schedules share pages only where they are written together.
+schedules that are due in one second start as tasks do, and are written down behind them. That ends where a decision has
+waited too long, or where there were schedules lately that cannot wait: whose fires start by a decision alone, or that
+fire again so soon that the next would come late for it. While nothing is about to start, rounds are large: rows of many
+schedules share pages only where they are written together.
 """
 
 SCHEDULES_MAX = 250
