@@ -1,15 +1,14 @@
 """How long a start takes with many tasks pending: a million within the horizon, ten million far ahead.
 
-From the start of the process until it says that it is ready, imports and all. Beside it, in the same round: a start
-with an empty store, and a raw scan of the index that the million is read from.
+From the start of the process until it says that it is ready, imports and all; on SQLite and on PostgreSQL. Beside it,
+in the same round: a start with an empty store, and a raw scan of the index that the million is read from.
 """
 
-import shutil
 from pathlib import Path
 
 from bench.daemon import Daemon, running
 from bench.figures import Figure, at_most, ratio
-from bench.places import TARGET_URL
+from bench.places import TARGET_URL, Place, Places, kinds, places
 from bench.processes import ask
 from bench.stock import fill
 from bench.tasks import NEXT_YEAR_MS, now_ms
@@ -31,15 +30,24 @@ def stocked(folder: Path, count: int, first_ms: int, span_ms: int) -> Path:
     return folder
 
 
-def stocked_near(folder: Path, count: int) -> Path:
-    """A store with so many tasks within the horizon, which it is only for some minutes."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return stocked(folder, count, now_ms() + NEAR_FIRST_MS, NEAR_SPAN_MS)
+def near(made: Places, name: str, count: int) -> Place:
+    """A store with so many tasks within the horizon, which they are only for some minutes."""
+    place = made.new(name)
+    place.fill(TARGET_URL, count, now_ms() + NEAR_FIRST_MS, NEAR_SPAN_MS)
+    return place
 
 
-def boot(data: Path, count: int) -> tuple[float, float]:
+def begun(made: Places) -> Place:
+    """A store that has been served, and is empty."""
+    place = made.new("empty")
+    with running(place.data, place.store):
+        pass
+    return place
+
+
+def boot(data: Path, count: int, store: str | None = None) -> tuple[float, float]:
     """Seconds until it is ready, and MB resident then; that it has its tasks is checked."""
-    daemon = Daemon(data)
+    daemon = Daemon(data, store)
     try:
         seconds, memory_mb = daemon.wait_until_ready(), daemon.resident_mb
         if (there := daemon.scheduled()) != count:
@@ -49,9 +57,10 @@ def boot(data: Path, count: int) -> tuple[float, float]:
     return seconds, memory_mb
 
 
-def scan(data: Path, count: int) -> float:
+def scan(place: Place, count: int) -> float:
     """Seconds to read what waits off its index."""
-    said = ask("bench.limit_scan", "--folder", str(data))
+    store = ("--store", place.store) if place.store is not None else ()
+    said = ask("bench.limit_scan", "--folder", str(place.data), *store)
     if said["rows"] != count:
         raise RuntimeError(f"of {count} tasks {said['rows']} wait")
     return float(said["seconds"])
@@ -60,27 +69,35 @@ def scan(data: Path, count: int) -> float:
 def measure(folder: Path, quick: bool = False) -> list[Figure]:
     """The question, beside a start with nothing pending and a scan."""
     rounds, scale = (1, 10) if quick else (ROUNDS, 1)
-    far_count, near_count = FAR_TASKS // scale, NEAR_TASKS // scale
-    empty = folder / "empty"
-    with running(empty):
-        pass
-    far = stocked(folder / "far", far_count, now_ms() + NEXT_YEAR_MS, FAR_SPAN_MS)
+    counts = FAR_TASKS // scale, NEAR_TASKS // scale
+    return [figure for kind in kinds() for figure in _on(kind, folder, rounds, *counts)]
+
+
+def _on(kind: str, folder: Path, rounds: int, far_count: int, near_count: int) -> list[Figure]:
     found: dict[str, list[float]] = {"empty": [], "far": [], "near": [], "scan": []}
-    for _ in range(rounds):
-        found["empty"].append(boot(empty, 0)[0])
-        found["far"].append(boot(far, far_count)[0])
-        near = stocked_near(folder / "near", near_count)
-        found["scan"].append(scan(near, near_count))
-        found["near"].append(boot(near, near_count)[0])
+    with places(kind, folder) as made:
+        empty, far = begun(made), made.new("far")
+        far.fill(TARGET_URL, far_count, now_ms() + NEXT_YEAR_MS, FAR_SPAN_MS)
+        for number in range(rounds):
+            found["empty"].append(boot(empty.data, 0, empty.store)[0])
+            found["far"].append(boot(far.data, far_count, far.store)[0])
+            soon = near(made, f"near-{number}", near_count)
+            found["scan"].append(scan(soon, near_count))
+            found["near"].append(boot(soon.data, near_count, soon.store)[0])
+            made.drop(soon)
     titles = {
         "empty": "limit: ready, empty store",
         "far": f"ready, {far_count:,} due next year",
         "scan": f"limit: raw scan of the index, {near_count:,}",
         "near": f"ready, {near_count:,} within the horizon",
     }
-    figures = {kind: Figure(title, "s", tuple(found[kind])) for kind, title in titles.items()}
+    figures = {name: Figure(f"{kind}: {title}", "s", tuple(found[name])) for name, title in titles.items()}
+    to_empty, to_scan = (
+        f"{kind}: {far_count:,} due next year to empty",
+        f"{kind}: {near_count:,} within the horizon to the scan",
+    )
     return [
         *figures.values(),
-        ratio(f"{far_count:,} due next year to empty", figures["far"], figures["empty"], at_most(EMPTIES_MOST)),
-        ratio(f"{near_count:,} within the horizon to the scan", figures["near"], figures["scan"], at_most(SCANS_MOST)),
+        ratio(to_empty, figures["far"], figures["empty"], at_most(EMPTIES_MOST)),
+        ratio(to_scan, figures["near"], figures["scan"], at_most(SCANS_MOST)),
     ]

@@ -2,8 +2,8 @@
 
 Each is measured beside the smallest of its kind, all of them in each round: how many go out a second when many are due
 at once, what each costs the daemon's processor, and how late they are at a steady pace. On SQLite and on PostgreSQL
-(`python -m bench.flat SQLite` asks one of them); schedules, on SQLite: how late as many are that are due in one second
-(`flat_schedules`).
+(`python -m bench.flat SQLite` asks one of them). With that of schedules: how late they are, by how many are due in one
+second (`flat_schedules`; `--schedules` asks that alone).
 """
 
 import argparse
@@ -216,10 +216,18 @@ def main() -> int:
     arguments.add_argument("--rounds", type=int, default=whole.rounds)
     arguments.add_argument("--pending", type=int, nargs="+", default=list(whole.pending))
     arguments.add_argument("--finished", type=int, default=whole.finished)
+    arguments.add_argument(
+        "--schedules", action="store_true", help="those that are due in one second, and nothing else"
+    )
     given = arguments.parse_args()
     size = Size(rounds=given.rounds, pending=tuple(given.pending), finished=given.finished)
     with tempfile.TemporaryDirectory(prefix="tasktick-bench-flat-") as folder:
-        sys.stdout.write(table("flat", asked(Path(folder), size, given.stores)) + "\n")
+        if given.schedules:
+            counts, groups = flat_schedules.COUNTS, flat_schedules.GROUPS
+            figures = flat_schedules.asked(Path(folder), given.stores, counts, given.rounds, groups)
+        else:
+            figures = asked(Path(folder), size, given.stores)
+        sys.stdout.write(table("flat", figures) + "\n")
     return 0
 
 

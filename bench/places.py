@@ -1,6 +1,7 @@
 """Where a daemon under measurement keeps its tasks: a file, or a database of a server here; and filling it."""
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,20 @@ class Place(msgspec.Struct, frozen=True):
         else:
             self._on_server(lambda raw: postgres_stock.fill(raw, count, first_at_ms, span_ms, tenants))
 
+    def fill_schedules(
+        self, schedule: bytes, count: int, first_at_ms: int, span_ms: int, groups: int = 1, group_ms: int = 0
+    ) -> None:
+        """So many schedules like this one, whose fires ahead are due evenly over a span, in so many groups."""
+        with running(self.data, self.store) as daemon:
+            status, answer = daemon.call("POST", "/v1/schedules", schedule)
+            if status != 201:
+                raise RuntimeError(f"the daemon refused a schedule: {status} {answer[:500]!r}")
+        if self.store is None:
+            stock.fill_schedules(self.data, count, first_at_ms, span_ms, groups, group_ms)
+        else:
+            given = (count, first_at_ms, span_ms, groups, group_ms)
+            self._on_server(lambda raw: postgres_stock.fill_schedules(raw, *given))
+
     def fill_finished(self, count: int) -> None:
         """So many that have succeeded: where they were, or in history, as the store keeps them."""
         with running(self.data, self.store) as daemon:
@@ -72,6 +87,13 @@ class Places:
             return Place(data)
         first = (self._cluster.log.parent / "data" / "postmaster.pid").read_text().split()[0]
         return Place(data, asyncio.run(self._cluster.new_database()), int(first))
+
+    def drop(self, place: Place) -> None:
+        """Nobody needs it any more."""
+        shutil.rmtree(place.data, ignore_errors=True)
+        if self._cluster is not None and place.store is not None:
+            name = place.store.partition("@/")[2].partition("?")[0]
+            asyncio.run(self._cluster.run(f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 KINDS = ("SQLite", "PostgreSQL")

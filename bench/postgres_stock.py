@@ -30,9 +30,11 @@ SELECT n, id, partition_of(id) AS partition_id FROM (
         lpad(to_hex($1::bigint + n / 4096), 12, '0') || '7' || lpad(to_hex(n % 4096), 3, '0') || '8'
         || lpad(to_hex((random() * 4503599627370495)::bigint), 13, '0') || lpad(to_hex(n % 256), 2, '0')
     )::uuid AS id
-    FROM generate_series(0, $2::bigint - 1) AS n
+    FROM generate_series($2::bigint, $2::bigint + $3::bigint - 1) AS n
 ) AS made
 """
+# So many in a transaction.
+TOGETHER = 1_000_000
 NODE, INCARNATION = "bench", "incarnation-1"
 BATCH = 500
 SETTINGS = ("shared_buffers=512MB", "max_wal_size=16GB", "checkpoint_timeout=30min", "wal_compression=on")
@@ -134,31 +136,74 @@ async def fill(raw: asyncpg.Connection, count: int, first_at_ms: int, span_ms: i
     """
     original = await raw.fetchval("SELECT id FROM tasks WHERE state = 2 ORDER BY run_at DESC, id DESC LIMIT 1")
     await raw.execute("SET synchronous_commit = off")
-    await raw.execute(COPIES, now_ms(), count)
+    values = dict.fromkeys(("run_at", "due_at", "wake_at"), f"{first_at_ms} + copies.n * {span_ms} / {count}")
+    if tenants > 1:
+        values["tenant"] = f"'tenant-' || copies.n % {tenants}"
+    now = now_ms()
+    for at in range(0, count, TOGETHER):
+        await raw.execute(COPIES, now, at, min(TOGETHER, count - at))
+        for table, key in TABLES.items():
+            own = {key: "copies.id", "partition_id": "copies.partition_id"}
+            await _copy(raw, table, key, original, {**own, **values})
+        await raw.execute("DROP TABLE copies")
     for table, key in TABLES.items():
-        rows = await raw.fetch(
-            "SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND table_schema = 'public'",
-            table,
-        )
-        values = {key: "copies.id", "partition_id": "copies.partition_id"}
-        values |= dict.fromkeys(("run_at", "due_at", "wake_at"), f"{first_at_ms} + copies.n * {span_ms} / {count}")
-        if tenants > 1:
-            values["tenant"] = f"'tenant-' || copies.n % {tenants}"
-        names = [row[0] for row in rows]
-        chosen = ", ".join(values.get(name, f"one.{name}") for name in names)
-        await raw.execute(
-            f"INSERT INTO {table} ({', '.join(names)}) SELECT {chosen} "
-            f"FROM copies JOIN {table} AS one ON one.{key} = $1 ORDER BY copies.partition_id, copies.id",
-            original,
-        )
         await raw.execute(f"DELETE FROM {table} WHERE {key} = $1", original)
-    await raw.execute("DROP TABLE copies; DELETE FROM counts WHERE state = 2")
+    await raw.execute("DELETE FROM counts WHERE state = 2")
     await raw.execute(
         "INSERT INTO counts (tenant, state, slot, tasks) SELECT tenant, 2, 0, sum(tasks) FROM ("
         "SELECT tenant, count(*) AS tasks FROM tasks WHERE state = 2 GROUP BY tenant "
         "UNION ALL SELECT tenant, -tasks FROM state_counts WHERE state = 2"
         ") AS missing GROUP BY tenant"
     )
+    await raw.execute("SET synchronous_commit = on")
+    await _settle(raw)
+
+
+async def _copy(raw: asyncpg.Connection, table: str, key: str, original: str, values: dict[str, str]) -> None:
+    """A row for each of the copies, as one row is but for these values."""
+    rows = await raw.fetch(
+        "SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND table_schema = 'public'", table
+    )
+    names = [row[0] for row in rows]
+    chosen = ", ".join(values.get(name, f"one.{name}") for name in names)
+    await raw.execute(
+        f"INSERT INTO {table} ({', '.join(names)}) SELECT {chosen} "
+        f"FROM copies JOIN {table} AS one ON one.{key} = $1 ORDER BY copies.partition_id, copies.id",
+        original,
+    )
+
+
+async def fill_schedules(
+    raw: asyncpg.Connection, count: int, first_at_ms: int, span_ms: int, groups: int, group_ms: int
+) -> None:
+    """Make `count` copies of the one schedule that is there, whose fires ahead are due evenly over a span.
+
+    In so many groups: each is due over such a span, so long after the one before.
+    """
+    schedule = await raw.fetchval("SELECT id FROM schedules")
+    fire = await raw.fetchval("SELECT next_id FROM schedules")
+    await raw.execute("SET synchronous_commit = off")
+    # A fire is of its schedule's partition, and younger.
+    await raw.execute(COPIES, now_ms() - 3_600_000, 0, count)
+    await raw.execute("ALTER TABLE copies RENAME TO made; ALTER TABLE made RENAME COLUMN id TO schedule")
+    await raw.execute(COPIES, now_ms(), 0, count)
+    await raw.execute("ALTER TABLE copies ADD COLUMN schedule uuid")
+    await raw.execute("UPDATE copies SET schedule = made.schedule FROM made WHERE made.n = copies.n")
+    at = f"{first_at_ms} + copies.n % {groups} * {group_ms} + copies.n / {groups} * {groups} * {span_ms} / {count}"
+    own = {"id": "copies.id", "partition_id": "copies.partition_id"}
+    of_fire = {**own, **dict.fromkeys(("run_at", "due_at", "wake_at"), at)}
+    looks = dict.fromkeys(("next_at", "next_local_ms", "next_due_at", "look_at"), at)
+    of_schedule = {"partition_id": own["partition_id"], "id": "copies.schedule", "next_id": "copies.id", **looks}
+    for table, key, original, values in (
+        ("tasks", "id", fire, {**of_fire, "template_id": "copies.schedule", "decide_by": f"{at} + 60000"}),
+        ("task_details", "id", fire, {**own, "schedule_id": "hex_of(copies.schedule)"}),
+        ("payloads", "task_id", schedule, {"partition_id": own["partition_id"], "task_id": "copies.schedule"}),
+        ("schedules", "id", schedule, of_schedule),
+    ):
+        await _copy(raw, table, key, original, values)
+        await raw.execute(f"DELETE FROM {table} WHERE {key} = $1", original)
+    await raw.execute("DROP TABLE copies, made")
+    await raw.execute("UPDATE counts SET tasks = $1 WHERE state = 2", count)
     await raw.execute("SET synchronous_commit = on")
     await _settle(raw)
 

@@ -111,7 +111,7 @@ class ScheduleStages(Stages):
         answer = Answer(self.now, self.now, 200)
         ends = [conclude(one.claimed, one.payload, answer, NODE, self.random) for one in taken if one.payload]
         with self.spent("end"):
-            self.write(lambda tx: endings.end(tx, ends, self.ids))
+            self.write(lambda tx: endings.succeed(tx, ends, self.ids))
 
 
 async def tasks_due(tx: Any, now: int) -> list[str]:

@@ -295,8 +295,8 @@ class Book:
             self.schedule, last_id=task_id, holder_id=holder_id, buffered_id=buffered_id
         )
 
-    def plan(self) -> Plan:
-        """What is to be written."""
+    def plan(self, line: tuple[LineFire, ...] | None = None) -> Plan:
+        """What is to be written, if it rests on that only while these stand in its line."""
         return Plan(
             self._before,
             self.schedule,
@@ -307,4 +307,5 @@ class Book:
             () if self.waiting is None else (self.waiting,),
             tuple(self._ledger),
             joins=() if self._line is None else tuple(self._line.joins),
+            line=line,
         )

@@ -11,6 +11,9 @@ from tasktick.model.task import Due, TaskState, Timer, due_of
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
 
+# What is picked up within this is about to start.
+SOON_MS = 50
+
 
 class Intake:
     """Takes hints into the horizon, and wakes the ticker when it has reason to look."""
@@ -64,6 +67,13 @@ class Intake:
             self._nudge(theirs)
         if rows and self._horizon.add(rows, self._clock.now_ms()):
             self._wake_ticker()
+
+    def is_pressed(self) -> bool:
+        """Whether something is about to start, or waits for its turn."""
+        if len(self._ready):
+            return True
+        upcoming = self._horizon.next_look()
+        return upcoming is not None and upcoming <= self._clock.now_ms() + SOON_MS
 
     def heard(self, timers: Sequence[Timer]) -> None:
         """Another node has written these and says that they are ours: hints, which the store is asked about in time."""

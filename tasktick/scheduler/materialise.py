@@ -7,7 +7,7 @@ merely late, nothing is dropped.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -23,6 +23,8 @@ from tasktick.model.state import State
 from tasktick.model.task import due_of
 from tasktick.scheduler.book import Moment
 from tasktick.scheduler.intake import Intake
+from tasktick.scheduler.pace import Pace
+from tasktick.scheduler.plan import starts_by_decision
 from tasktick.scheduler.turns import TURNS_MAX, Turns, in_lines
 from tasktick.store import schedules
 from tasktick.store.protocol import Database, Lane
@@ -31,8 +33,6 @@ from tasktick.timetable import zones
 
 log = logs.get("scheduler")
 
-SCHEDULES_MAX = 250
-ROWS_MAX = 1_500
 LOOK_AT_LEAST_MS = 1_000
 FULL_REST_MS = 500
 STALE_REST_MS = 5
@@ -40,9 +40,6 @@ STALE_REST_MS = 5
 FAILED_REST_MS = 60_000
 # So many plans are made before others of the loop have their turn.
 PLANS_PER_TURN = 16
-# Where fires come closer than this, their schedules are decided about together: a transaction each would cost more
-# than all that is written in it.
-ROUND_EVERY_MS = 25
 
 
 class Decider(msgspec.Struct, frozen=True):
@@ -60,6 +57,21 @@ class Decider(msgspec.Struct, frozen=True):
     def recorder(self, now: int, partition: int) -> Recorder:
         """As the ledger names it."""
         return Recorder(now, self.node, self.ownership.epochs.get(partition, 0), zones.version())
+
+
+class Moments:
+    """A round's moment, as each partition sees it: made once for all of its schedules."""
+
+    def __init__(self, make: Callable[[int], Moment]) -> None:
+        self._make = make
+        self._made: dict[tuple[int, int], Moment] = {}
+
+    def of(self, partition: int, gap_until: int) -> Moment:
+        """That of this partition, as long as the gap is the same."""
+        found = self._made.get((partition, gap_until))
+        if found is None:
+            found = self._made[partition, gap_until] = self._make(partition)
+        return found
 
 
 class Materialiser:
@@ -92,8 +104,7 @@ class Materialiser:
         self._seen_at = self.gap_until
         # When the look that is under way began, by both clocks.
         self._look: tuple[int, float] | None = None
-        # Whether more was due than one round decides about.
-        self._behind = False
+        self._pace = Pace()
         self._planned = 0
 
     async def start(self) -> None:
@@ -118,8 +129,9 @@ class Materialiser:
         try:
             done = await self._round(now)
             if done is not None:
-                left_ms = ROUND_EVERY_MS - (self._clock.monotonic_ms() - began_ms)
-                return STALE_REST_MS if not done else 0 if self._behind else max(left_ms, 0)
+                took_ms = self._clock.monotonic_ms() - began_ms
+                pressed = self._intake.is_pressed()
+                return self._pace.rest_ms(took_ms, self._seen_at, pressed=pressed) if done else STALE_REST_MS
             upcoming = await self._database.near.read(lambda tx: schedules.next_look(tx, now, partitions))
         except StoreFull:
             return FULL_REST_MS
@@ -132,9 +144,13 @@ class Materialiser:
         now = self._notice()
         self._look = now, self._clock.monotonic_ms()
         partitions = self._decider.ownership.partitions
+        self._pace.begin(pressed=self._intake.is_pressed())
+        most = self._pace.schedules_max
         try:
-            due = await self._database.near.read(lambda tx: schedules.due(tx, until, SCHEDULES_MAX, partitions))
-            self._behind = len(due) >= SCHEDULES_MAX
+            due = await self._database.near.read(lambda tx: schedules.due(tx, until, most, partitions))
+            if any(starts_by_decision(one.schedule) for one in due):
+                self._pace.hurry(now)
+            self._pace.found(len(due), max((now - (one.schedule.look_at or now) for one in due[:1]), default=0))
             done = await self._settle(due, now) if due else None
             ended = self._notice()
         finally:
@@ -170,11 +186,12 @@ class Materialiser:
         done, rows = 0, 0
         plans: list[Plan] = []
         failed: dict[str, Exception] = {}
+        moments = Moments(partial(self._moment, now))
         for together in in_lines(due):
-            made = await self._planned_together(together, now, failed)
+            made = await self._planned_together(together, moments, failed)
             plans += made
             rows += sum(plan.rows for plan in made)
-            if rows >= ROWS_MAX:
+            if rows >= self._pace.rows_max:
                 done += await self._write(plans, failed)
                 plans, rows = [], 0
         done += await self._write(plans, failed)
@@ -182,17 +199,19 @@ class Materialiser:
             await self._put_off(failed)
         return done + len(failed)
 
-    async def _planned_together(self, together: Sequence[Seen], now: int, failed: dict[str, Exception]) -> list[Plan]:
+    async def _planned_together(
+        self, together: Sequence[Seen], moments: Moments, failed: dict[str, Exception]
+    ) -> list[Plan]:
         """Plans for one, or for those of a line: they are written together."""
         turns, made = Turns(together[:TURNS_MAX]), list[Plan]()
-        self._behind = self._behind or len(together) > TURNS_MAX
+        self._pace.is_behind = self._pace.is_behind or len(together) > TURNS_MAX
         for seen in together[:TURNS_MAX]:
             self._planned += 1
             if self._planned % PLANS_PER_TURN == 0:
                 await self._clock.sleep_ms(0)
             schedule = seen.schedule
             try:
-                plan = turns.plan(seen, self._moment(now, partition_of(schedule.id)))
+                plan = turns.plan(seen, moments.of(partition_of(schedule.id), self.gap_until))
             except Exception as error:  # noqa: BLE001 - one schedule at fault must not stop all the others
                 failed[schedule.id] = error
                 continue
@@ -213,10 +232,10 @@ class Materialiser:
                 fresh.append(plan)
             else:
                 self._metrics.events["materialise_stale"] += 1
-        for plan in fresh:
-            self._report(plan)
-            look_at = plan.after.look_at
-            self._behind = self._behind or (look_at is not None and look_at <= self._seen_at)
+        self._report(fresh)
+        looks = [plan.after.look_at for plan in fresh if plan.after.look_at is not None]
+        if looks:
+            self._pace.comes_again(min(looks), self._seen_at)
         return len(fresh)
 
     async def _put_off(self, failed: Mapping[str, Exception]) -> None:
@@ -230,21 +249,23 @@ class Materialiser:
 
     def planned(self, plans: Sequence[Plan]) -> None:
         """Others have planned these, and they are committed: what is next may have changed."""
-        for plan in plans:
-            self._report(plan)
+        self._report(plans)
         self.wake.set()
 
-    def _report(self, plan: Plan) -> None:
-        states = [*(change.after for change in plan.changes), *(fire.state for fire in plan.born)]
+    def _report(self, plans: Sequence[Plan]) -> None:
+        changed = [change.after for plan in plans for change in plan.changes]
         # Those that go may have their place in the queue already: they keep it.
-        self._intake.due([due_of(state) for state in states if state.state is State.SCHEDULED])
-        gone = [msgspec.structs.replace(task, state=State.CANCELLED) for task in plan.withdrawn]
-        self._intake.written([*gone, *(state for state in states if state.state is not State.SCHEDULED)])
-        for row in plan.ledger:
-            self._metrics.events[f"fire_{row.outcome}"] += row.times
-        idle = sum(row.times for row in plan.ledger if row.outcome == "missed")
-        if idle:
-            log.warning("fires_missed", schedule=wire("sch", plan.before.id), times=idle)
+        self._intake.due([due_of(state) for state in changed if state.state is State.SCHEDULED])
+        self._intake.born([fire.state for plan in plans for fire in plan.born])
+        # Last: of several plans of one schedule the later may take back what an earlier one made.
+        gone = [msgspec.structs.replace(task, state=State.CANCELLED) for plan in plans for task in plan.withdrawn]
+        self._intake.written([*gone, *(state for state in changed if state.state is not State.SCHEDULED)])
+        for plan in plans:
+            for row in plan.ledger:
+                self._metrics.events[f"fire_{row.outcome}"] += row.times
+            idle = sum(row.times for row in plan.ledger if row.outcome == "missed")
+            if idle:
+                log.warning("fires_missed", schedule=wire("sch", plan.before.id), times=idle)
 
     def moment(self, now: int, partition: int, ids: IdMaker | None = None) -> Moment:
         """Now, as a decision of somebody else sees it; with ids of another maker, if that is in another thread.

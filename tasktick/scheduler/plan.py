@@ -58,6 +58,13 @@ def _exhausted(schedule: Schedule) -> bool:
     return schedule.max_fires is not None and schedule.fired >= schedule.max_fires
 
 
+def starts_by_decision(schedule: Schedule) -> bool:
+    """Whether its fires start by the decision about them alone: a calendar may hold them, or others have to wait for
+    them in a line.
+    """
+    return schedule.line is not None or bool(schedule.calendars)
+
+
 def is_time_of(schedule: Schedule, at: int) -> bool:
     """Whether it has a nominal time at this very instant."""
     if (schedule.start_at is not None and at < schedule.start_at) or (
@@ -110,10 +117,12 @@ def settle(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment) -
         # By other zone data it may be at another time, and a day must not fire by both.
         first = _fire_ahead(schedule) if schedule.tzdata == moment.by.tzdata else first_fire(schedule)
     backlog = _backlog(book.schedule, first, now, shade_of(book.schedule, moment))
+    # What was decided rests on who stands in its line.
+    if backlog is None and book.waiting is None:
+        return _with_fire(book.plan(moment.line), first, moment)
     if backlog is not None:
         book.decide_all(_verdicts(book.schedule, backlog, moment))
-    # What was decided rests on who stands in its line.
-    return with_ahead(msgspec.structs.replace(book.plan(), line=moment.line), moment)
+    return with_ahead(book.plan(moment.line), moment)
 
 
 def resume(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Moment, until: int | None = None) -> Plan:
@@ -286,17 +295,19 @@ def _refreshed(schedule: Schedule, tasks: Mapping[str, TaskState], moment: Momen
 
 def with_ahead(plan: Plan, moment: Moment) -> Plan:
     """The plan, and the next fire of what it comes to."""
-    schedule = without_ahead(plan.after)
-    if schedule.paused:
-        after = msgspec.structs.replace(schedule, look_at=schedule.paused_until)
+    if plan.after.paused:
+        after = msgspec.structs.replace(without_ahead(plan.after), look_at=plan.after.paused_until)
         return msgspec.structs.replace(plan, after=after)
-    fire = first_fire(schedule)
+    return _with_fire(plan, first_fire(plan.after), moment)
+
+
+def _with_fire(plan: Plan, fire: Fire | None, moment: Moment) -> Plan:
+    """The plan, and this as its fire ahead; what was ahead before is no more."""
+    schedule = plan.after
     if fire is None:
-        return msgspec.structs.replace(plan, after=schedule)
+        return msgspec.structs.replace(plan, after=without_ahead(schedule))
     due = due_of(schedule, fire.nominal_at)
-    # A line is looked at by the decision alone, which has others that stand there wait for it.
-    may_be_held = bool(schedule.calendars) or fire.nominal_at in schedule.skips or schedule.line is not None
-    alone = schedule.overlap == "allow" or schedule.line is not None
+    may_be_held = starts_by_decision(schedule) or fire.nominal_at in schedule.skips
     born = new_fire(
         schedule,
         fire.nominal_at,
@@ -304,7 +315,7 @@ def with_ahead(plan: Plan, moment: Moment) -> Plan:
         State.SCHEDULED,
         moment,
         decide_by=due - HELD_BEFORE_MS if may_be_held else due + moment.missed_after_ms,
-        after_id=None if alone else schedule.last_id,
+        after_id=None if schedule.line is not None or schedule.overlap == "allow" else schedule.last_id,
     )
     after = msgspec.structs.replace(
         schedule,

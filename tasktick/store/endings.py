@@ -5,7 +5,8 @@ when a partition has moved. What does not match is stale, and nothing happens.
 
 Nearly all attempts end in nearly the same way: they succeed, and nothing waits for them. Those are a batch of their
 own (`success_batch`), one guarded statement that writes their rows and those of their attempts, all of them or none;
-where it writes none, because one of them is stale, they end like all others, each judged by itself.
+where it writes none, because one of them is stale, they end like all others, each judged by itself. So they do where
+one of them is a fire on whose end something hangs: the next in its line, or a count of those that gave up.
 """
 
 import asyncio
@@ -68,10 +69,11 @@ class EndWriter:
 
     async def write(self, ends: list[End]) -> list[Any]:
         """What became of each; as `write_batch` it raises where nothing of them was written."""
-        plain = [one for one in ends if is_plain(one)]
+        are_plain = _which_are_plain(ends)
+        plain = [one for one, is_one in zip(ends, are_plain, strict=True) if is_one]
         if len(plain) == len(ends):
             return await self._writer.write_batch(self._plain, plain)
-        other = [one for one in ends if not is_plain(one)]
+        other = [one for one, is_one in zip(ends, are_plain, strict=True) if not is_one]
         if not plain:
             return await self._writer.write_batch(self._other, other)
         both = await asyncio.gather(
@@ -79,10 +81,21 @@ class EndWriter:
             self._writer.write_batch(self._other, other),
             return_exceptions=True,
         )
-        return _joined(ends, *both)
+        return _joined(are_plain, *both)
 
 
-def _joined(ends: list[End], of_plain: list[Any] | BaseException, of_other: list[Any] | BaseException) -> list[Any]:
+def _which_are_plain(ends: list[End]) -> list[bool]:
+    """Which of them may be written apart from the others: of a schedule's, only all together, in their order."""
+    are_plain = [is_plain(one) for one in ends]
+    if all(are_plain):
+        return are_plain
+    judged = {one.claimed.schedule_id for one in ends if not is_plain(one)} - {None}
+    return [is_one and one.claimed.schedule_id not in judged for one, is_one in zip(ends, are_plain, strict=True)]
+
+
+def _joined(
+    are_plain: list[bool], of_plain: list[Any] | BaseException, of_other: list[Any] | BaseException
+) -> list[Any]:
     """The results of all, in their order; an error, if nobody knows what was written, or nothing was."""
     both = (of_plain, of_other)
     # All but a store that is away, or full: what is to be done then is waiting, and not to take it for a row's fault.
@@ -91,9 +104,9 @@ def _joined(ends: list[End], of_plain: list[Any] | BaseException, of_other: list
         raise unknown
     if isinstance(of_plain, BaseException) and isinstance(of_other, BaseException):
         raise of_plain
-    count = sum(map(is_plain, ends))
-    results = {True: _each(of_plain, count), False: _each(of_other, len(ends) - count)}
-    return [next(results[is_plain(one)]) for one in ends]
+    count = sum(are_plain)
+    results = {True: _each(of_plain, count), False: _each(of_other, len(are_plain) - count)}
+    return [next(results[is_one]) for is_one in are_plain]
 
 
 def _each(outcome: list[Any] | BaseException, count: int) -> Iterator[Any]:
@@ -101,12 +114,14 @@ def _each(outcome: list[Any] | BaseException, count: int) -> Iterator[Any]:
 
 
 def is_plain(one: End) -> bool:
-    """Whether this is a success that nothing waits for: the most of all ends by far."""
-    return one.event is Event.SUCCEED and one.claimed.schedule_id is None and one.expired_by is None
+    """Whether this is a success as it comes: the most of all ends by far."""
+    return one.event is Event.SUCCEED and one.expired_by is None
 
 
 async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
     """End attempts that are a plain success."""
+    if await _any_bound(tx, ends):
+        return await end(tx, ends, ids)
     ordered = sorted(ends, key=_task_id)
     given = {
         # Each database takes one of them: SQLite looks nothing up again that is known here.
@@ -122,6 +137,12 @@ async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]
         deltas.moved(task.tenant, State.RUNNING, State.SUCCEEDED, task.id, one.now, task.attempt)
     await deltas.write(tx)
     return [Ended(one.claimed.id, State.SUCCEEDED) for one in ends]
+
+
+async def _any_bound(tx: Transaction, ends: Sequence[End]) -> bool:
+    """Whether there are fires among them on whose ends something hangs."""
+    fires = [one.claimed for one in ends if one.claimed.schedule_id is not None]
+    return bool(fires) and await lines.any_bound(tx, [one.id for one in fires], [str(one.schedule_id) for one in fires])
 
 
 def _task_id(one: End) -> str:

@@ -7,6 +7,7 @@ row, task and counts never part. What retention takes from the ledger stays coun
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -16,6 +17,12 @@ from tasktick.store.protocol import Aborted, Transaction
 from tasktick.store.rows import columns
 
 RUN_LATER = "run_later"
+# In the order in which `ledger_insert` reads them.
+LEDGER_COLUMNS = (
+    *("schedule_id", "nominal_at", "outcome", "reason", "task_id", "local_ms", "schedule_version", "collapsed"),
+    *("missed", "until_at", "times", "node", "epoch", "tzdata", "decided_at", "failed", "was"),
+)
+_plain_columns = attrgetter(*LEDGER_COLUMNS[:-1])
 Deciding = Callable[[str], Recorder]
 
 
@@ -34,7 +41,7 @@ async def write(tx: Transaction, plans: Sequence[Plan]) -> None:
     """Write what plans say of times; how many gave up is counted by what is written."""
     new = [row for plan in plans for row in plan.ledger]
     if new:
-        await tx.run("ledger_insert", rows=[_row(row) for row in new])
+        await tx.run("ledger_insert", rows=[ledger_row(row) for row in new])
     amended = [columns(row) for plan in plans for row in plan.amended]
     if amended:
         await tx.run("ledger_amend", rows=amended)
@@ -49,6 +56,11 @@ async def write(tx: Transaction, plans: Sequence[Plan]) -> None:
 async def _rewrite(tx: Transaction, rows: Sequence[LedgerRow]) -> None:
     found = await tx.run("ledger_rewrite", rows=[_row(row) for row in rows])
     assert found == len(rows), "they were read under the lock of their schedules"
+
+
+def ledger_row(row: LedgerRow) -> tuple[Any, ...]:
+    """The row that `ledger_insert` reads, by `LEDGER_COLUMNS`."""
+    return *_plain_columns(row), None if row.was is None else msgspec.json.encode(row.was).decode()
 
 
 def _row(row: LedgerRow) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tasktick.model.schedule import Plan, Schedule
 from tasktick.model.state import Event, State, after
 from tasktick.model.task import Due
 from tasktick.store.counts import Deltas
-from tasktick.store.protocol import Transaction
+from tasktick.store.protocol import Transaction, only
 
 Named = list[tuple[str, str]]
 
@@ -46,6 +46,12 @@ async def hold(
     The rows of these schedules are held too: they come before rows of tasks.
     """
     await tx.run("lines_hold", lines=list(lines), tasks=sorted(set(tasks)), schedules=sorted(set(schedules)))
+
+
+async def any_bound(tx: Transaction, tasks: Sequence[str], schedules: Sequence[str]) -> bool:
+    """Whether something hangs on the ends of these fires, which are held as by `hold`: nearly always nothing does."""
+    asked = {"lines": [], "tasks": sorted(set(tasks)), "schedules": sorted(set(schedules))}
+    return bool(only(await tx.rows("lines_any_bound", bool, **asked)))
 
 
 async def read(tx: Transaction, schedules: Sequence[Schedule]) -> list[LineFire]:

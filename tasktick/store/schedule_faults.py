@@ -23,14 +23,13 @@ async def tell_plans(tx: Transaction, plans: Iterable[Plan]) -> None:
     told = Told(0)
     latest = 0
     for plan in plans:
-        name, tenant = wire("sch", plan.after.id), plan.after.tenant
         for row in plan.ledger:
             if row.outcome == "missed":
                 latest = max(latest, row.decided_at)
                 told.add(
-                    tenant,
+                    plan.after.tenant,
                     MISSED,
-                    name,
+                    wire("sch", plan.after.id),
                     row.decided_at,
                     nominal_at=row.nominal_at,
                     until_at=row.until_at,

@@ -4,7 +4,6 @@ A plan is written whole or not at all: tasks, ledger, cursor and counts in one t
 must still be so, and who materialises must own the partition; a plan that is stale is left out, and made anew.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,39 +16,14 @@ from tasktick.model.ids import KEY_PREFIX, parse, partition_of, wire
 from tasktick.model.line import LineFire
 from tasktick.model.schedule import LedgerRow, NewFire, PauseReason, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
-from tasktick.store import calendars, fires, lines, names, schedule_events, schedule_faults, tasks, tenants
+from tasktick.store import calendars, fires, lines, names, schedule_events, schedule_faults, standing, tasks, tenants
 from tasktick.store.due import EACH_LEAST, SHARES
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
 SCHEDULE = "schedule"
+Names = Mapping[str, Sequence[str]]
 BEYOND_ALL = 2**62
-STANDING = (
-    "id",
-    "version",
-    "updated_at",
-    "note",
-    "paused",
-    "paused_until",
-    "cursor_at",
-    "cursor_local_ms",
-    "next_id",
-    "next_at",
-    "next_local_ms",
-    "next_due_at",
-    "next_collapsed",
-    "tzdata",
-    "look_at",
-    "last_id",
-    "buffered_id",
-    "holder_id",
-    "last_fire_at",
-    "fired",
-    "skipped",
-    "missed",
-    "skips",
-    "pause_reason",
-)
 OUTDATED_MAX = 500
 JSON_COLUMNS = ("tags", "rule", "catch_up", "template", "calendars")
 
@@ -117,9 +91,9 @@ async def carry_out(tx: Transaction, plans: Sequence[Plan], term: Term | None = 
     """Write plans; which of them were not stale. An owner shows its term; who plans in this transaction has none."""
     # Leases first, as a claim does: who comes to them with tasks in hand closes a ring of waiters.
     stale = set() if term is None else await _foreign(tx, plans, term)
-    standing = await lines.held_for(tx, plans)
+    held = await lines.held_for(tx, plans)
     stale |= await _stale(tx, plans)
-    stale |= lines.stale(plans, standing, stale)
+    stale |= lines.stale(plans, held, stale)
     fresh = [plan for place, plan in enumerate(plans) if place not in stale]
     if fresh:
         await _write(tx, fresh)
@@ -181,33 +155,9 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
         await tasks.insert_fires(tx, born)
     await lines.join(tx, [one for plan in plans for one in plan.joins])
     await fires.write(tx, plans)
-    replaced = _replaced(plans)
-    await tx.run("schedule_stand", rows=[_standing_row(plan, replaced[plan.before.id]) for plan in plans])
+    await standing.write(tx, plans)
     await schedule_events.tell(tx, plans)
     await schedule_faults.tell_plans(tx, plans)
-
-
-def _replaced(plans: Sequence[Plan]) -> Counter[str]:
-    """How many fires of each schedule do not run after all, because one of another schedule takes their place.
-
-    What plans say of their own is in their counts; of others it was counted as it was written, and must stay.
-    """
-    return Counter(
-        str(one.after.template_id)
-        for plan in plans
-        for one in plan.changes
-        if one.ends_unbegun and one.after.template_id != plan.before.id
-    )
-
-
-def _standing_row(plan: Plan, replaced: int = 0) -> list[Any]:
-    after = msgspec.structs.replace(
-        plan.after, fired=plan.after.fired - replaced, skipped=plan.after.skipped + replaced
-    )
-    row = [getattr(after, name) for name in STANDING]
-    row[STANDING.index("skips")] = msgspec.json.encode(plan.after.skips).decode()
-    # Ends of fires count them up without a look at plans, so a plan only says whether to begin anew.
-    return [*row, plan.after.consecutive_failures < plan.before.consecutive_failures]
 
 
 def _definition_row(schedule: Schedule) -> dict[str, Any]:
@@ -221,24 +171,37 @@ def _definition_row(schedule: Schedule) -> dict[str, Any]:
 async def seen(tx: Transaction, schedules: Sequence[Schedule], *, deciding: bool = False) -> list[Seen]:
     """These schedules with the tasks, the calendars and the line on which their decisions rest.
 
-    For a decision about what is due nobody asks who of a schedule without a line waits in one where it once stood.
+    For a decision about what is due nobody asks who of a schedule without a line waits in one where it once stood, nor
+    for a fire that has ended: the next one does not meet it.
     """
     asked = [one for one in schedules if one.line is not None or not deciding]
-    standing = lines.of_each(asked, await lines.read(tx, asked) if asked else [])
-    in_line = {one.id: [row.task_id for row in standing.get(one.id, ())] for one in schedules}
-    ids = sorted({task_id for one in schedules for task_id in (*one.task_ids, *in_line[one.id])})
-    states = {state.id: state for state in await tasks.states(tx, ids)} if ids else {}
+    in_line = lines.of_each(asked, await lines.read(tx, asked) if asked else [])
+    names_of = {one.id: (*one.task_ids, *(row.task_id for row in in_line.get(one.id, ()))) for one in schedules}
+    found = await (_to_decide if deciding else _all_of)(tx, schedules, names_of)
+    states = {state.id: state for state in found}
     named = {(one.tenant, use.name) for one in schedules for use in one.calendars}
     contents = await calendars.contents(tx, named) if named else {}
     return [
         Seen(
             one,
-            {name: states[name] for name in (*one.task_ids, *in_line[one.id]) if name in states},
+            {name: states[name] for name in names_of[one.id] if name in states},
             {use.name: contents[one.tenant, use.name] for use in one.calendars if (one.tenant, use.name) in contents},
-            standing.get(one.id, ()),
+            in_line.get(one.id, ()),
         )
         for one in schedules
     ]
+
+
+async def _all_of(tx: Transaction, schedules: Sequence[Schedule], names_of: Names) -> list[TaskState]:
+    ids = sorted({task_id for one in schedules for task_id in names_of[one.id]})
+    return await tasks.states(tx, ids) if ids else []
+
+
+async def _to_decide(tx: Transaction, schedules: Sequence[Schedule], names_of: Names) -> list[TaskState]:
+    """The same, but for those that have ended and are not ahead: nobody waits for them."""
+    ahead = sorted({one.next_id for one in schedules if one.next_id is not None})
+    others = sorted({task_id for one in schedules for task_id in names_of[one.id]}.difference(ahead))
+    return await tasks.states_open(tx, ahead, others) if ahead or others else []
 
 
 async def due(tx: Transaction, now: int, limit: int, partitions: list[str] | None = None) -> list[Seen]:

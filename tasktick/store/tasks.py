@@ -201,6 +201,11 @@ async def states(tx: Transaction, ids: list[str]) -> list[TaskState]:
     return await tx.rows("task_states", TaskState, ids=ids)
 
 
+async def states_open(tx: Transaction, ahead: list[str], others: list[str]) -> list[TaskState]:
+    """The slim rows of fires that are made ahead, and of others that have not ended."""
+    return await tx.rows("task_states_open", TaskState, ahead=ahead, others=others)
+
+
 async def change(
     tx: Transaction,
     changes: list[Change],

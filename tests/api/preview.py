@@ -46,6 +46,11 @@ class Unheard:
 
     def due(self, rows: list[Due]) -> None: ...
 
+    def born(self, states: list[TaskState]) -> None: ...
+
+    def is_pressed(self) -> bool:
+        return False
+
     def written(self, states: list[TaskState]) -> None: ...
 
 

@@ -13,7 +13,7 @@ from tasktick.model.schedule import Plan, Schedule
 from tasktick.scheduler import book, plan
 from tasktick.scheduler.book import Moment
 from tasktick.scheduler.materialise import Materialiser
-from tasktick.store import schedules
+from tasktick.store import schedules, standing
 from tasktick.store.protocol import Lane, Transaction
 from tasktick.timetable.policy import Late
 from tests.sim.ledger_run import play
@@ -57,7 +57,7 @@ def test_a_cursor_outside_the_transaction_of_its_rows_is_noticed(monkeypatch: py
 
         async def first(tx: Transaction) -> list[bool]:
             fresh = [one for one in plans if not await schedules._stale(tx, [one])]
-            await tx.run("schedule_stand", rows=[schedules._standing_row(one) for one in fresh])
+            await standing.write(tx, fresh)
             return [one in fresh for one in plans]
 
         fresh = await self._database.write(first, Lane.FIRE)

@@ -2,16 +2,17 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from tasktick.cluster.ownership import Ownership
 from tasktick.metrics import Metrics
 from tasktick.model.schedule import LedgerRow, Schedule
 from tasktick.model.task import Due, TaskState
-from tasktick.scheduler import materialise, plan, turns
-from tasktick.scheduler.materialise import FAILED_REST_MS, LOOK_AT_LEAST_MS, ROUND_EVERY_MS, Decider, Materialiser
+from tasktick.scheduler import pace, plan, turns
+from tasktick.scheduler.materialise import FAILED_REST_MS, LOOK_AT_LEAST_MS, Decider, Materialiser
+from tasktick.scheduler.pace import ROUND_EVERY_MS
 from tasktick.store import schedules
+from tasktick.store.fires import ledger_row
 from tests.store.calendar import MINUTE_MS, PARTITION, Calendar
 from tests.store.world import HOUR_MS, NODE, World
 
@@ -38,6 +39,11 @@ class Unheard:
     """Nobody takes these hints."""
 
     def due(self, rows: list[Due]) -> None: ...
+
+    def born(self, states: list[TaskState]) -> None: ...
+
+    def is_pressed(self) -> bool:
+        return False
 
     def written(self, states: list[TaskState]) -> None: ...
 
@@ -78,7 +84,7 @@ async def test_a_plan_that_cannot_be_written_holds_up_no_other(calendar: Calenda
     at_fault, others = names[2], [*names[:2], *names[3:]]
     nominal_at = calendar.world.now + MINUTE_MS
     row = LedgerRow(at_fault, nominal_at, "run", nominal_at, 1, NODE, 1, "2026a", calendar.world.now)
-    await calendar.world.database.write(lambda tx: tx.run("ledger_insert", rows=[msgspec.structs.asdict(row)]))
+    await calendar.world.database.write(lambda tx: tx.run("ledger_insert", rows=[ledger_row(row)]))
     calendar.world.now = nominal_at
 
     while await materialiser.step() == 0:
@@ -160,7 +166,7 @@ async def test_what_comes_due_close_together_is_decided_together(
 async def test_a_backlog_is_decided_without_rest(
     calendar: Calendar, materialiser: Materialiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(materialise, "SCHEDULES_MAX", 1)
+    monkeypatch.setattr(pace, "QUIET_SCHEDULES_MAX", 1)
     for _ in range(3):
         await calendar.create()
     calendar.world.now += MINUTE_MS

@@ -6,20 +6,19 @@
     'collapsed', f.collapsed, 'missed', f.missed, 'until_at', f.until_at, 'times', f.times, 'node', f.node,
     'epoch', f.epoch, 'tzdata', f.tzdata, 'decided_at', f.decided_at, 'failed', f.failed, 'was', f.was::json
 
--- Rows of new fires go in as other tasks do, but for the payload: theirs is their schedule's.
+-- Rows of new fires go in as other tasks do, but for the payload: theirs is their schedule's. Rows: `LEDGER_COLUMNS` of
+-- store/fires.py in their order; by position and as jsonb, as those of tasks.
 -- name: ledger_insert
 INSERT INTO fires (
     partition_id, schedule_id, nominal_at, outcome, reason, task_id, local_ms, schedule_version, collapsed, missed,
-    until_at, times, node, epoch, tzdata, decided_at, was, failed
+    until_at, times, node, epoch, tzdata, decided_at, failed, was
 )
 SELECT
-    partition_of(schedule_id), schedule_id, nominal_at, outcome, reason, task_id, local_ms, schedule_version,
-    collapsed, missed, until_at, times, node, epoch, tzdata, decided_at, was, failed
-FROM json_to_recordset(:rows::text::json) AS given (
-    schedule_id uuid, nominal_at bigint, outcome text, reason text, task_id uuid, local_ms bigint,
-    schedule_version integer, collapsed integer, missed bigint, until_at bigint, times bigint, node text,
-    epoch bigint, tzdata text, decided_at bigint, was text, failed boolean
-);
+    partition_of((row->>0)::uuid), (row->>0)::uuid, (row->>1)::bigint, row->>2, row->>3, (row->>4)::uuid,
+    (row->>5)::bigint, (row->>6)::integer, (row->>7)::integer, (row->>8)::bigint, (row->>9)::bigint,
+    (row->>10)::bigint, row->>11, (row->>12)::bigint, row->>13, (row->>14)::bigint, (row->>15)::boolean,
+    row->>16
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row);
 
 -- name: ledger_amend
 UPDATE fires SET outcome = given.outcome, reason = given.reason

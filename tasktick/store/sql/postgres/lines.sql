@@ -3,7 +3,7 @@
 
 -- Nobody else decides about these lines, nor ends who stands there, until the commit: locks by name, in their order,
 -- which leave nothing behind and are there before the first row is. Rows of schedules come after them, before tasks.
--- name: lines_hold
+-- fragment: hold
 SELECT pg_advisory_xact_lock(place) FROM (
     SELECT DISTINCT hashtextextended(current_schema() || '/' || tenant || '/' || line, 1952544623) AS place FROM (
         SELECT row->>0 AS tenant, row->>1 AS line FROM jsonb_array_elements(:lines::text::jsonb) AS given (row)
@@ -25,7 +25,11 @@ WHERE (partition_id, id) IN (
     SELECT partition_of(value::uuid), value::uuid FROM json_array_elements_text(:schedules::text::json)
 )
 ORDER BY partition_id, id
-FOR NO KEY UPDATE;
+FOR NO KEY UPDATE
+
+-- name: lines_hold
+-- include: hold
+;
 
 -- fragment: row
     hex_of(l.task_id), l.line, l.tenant, hex_of(l.schedule_id), l.due_at, l.waits
@@ -64,6 +68,28 @@ SELECT json_agg(json_build_array(
 ))
 FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
 JOIN line_fires AS l ON l.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND l.task_id = wanted.id;
+
+-- Whether something hangs on the ends of these fires: who stands in their lines or waits for them, or a count of fires
+-- that gave up. All of that is held until the commit.
+-- name: lines_any_bound
+-- include: hold
+;
+SELECT json_build_array(
+    EXISTS (
+        SELECT 1 FROM json_array_elements_text(:tasks::text::json) AS given (id)
+        JOIN line_fires AS l
+            ON l.partition_id = ANY (ARRAY[partition_of(given.id::uuid)]) AND l.task_id = given.id::uuid
+    )
+    OR EXISTS (
+        SELECT 1 FROM schedules
+        WHERE holder_id IN (SELECT value::uuid FROM json_array_elements_text(:tasks::text::json))
+    )
+    OR EXISTS (
+        SELECT 1 FROM json_array_elements_text(:schedules::text::json) AS given (id)
+        JOIN schedules AS s ON s.partition_id = ANY (ARRAY[partition_of(given.id::uuid)]) AND s.id = given.id::uuid
+        WHERE s.consecutive_failures > 0
+    )
+);
 
 -- name: lines_leave
 DELETE FROM line_fires USING json_array_elements_text(:ids::text::json) AS ended (id)

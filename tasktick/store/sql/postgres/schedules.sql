@@ -47,16 +47,27 @@ FROM json_to_recordset(:rows::text::json) AS given (
 )
 WHERE schedules.partition_id = partition_of(given.id) AND schedules.id = given.id;
 
--- Rows: in the order of store/schedules.py, STANDING; and whether failures are counted anew.
+-- What moves when a fire ran and the next is made. Rows: in the order of store/standing.py, MOVING.
+-- name: schedule_step
+UPDATE schedules SET
+    cursor_at = (row->>1)::bigint, cursor_local_ms = (row->>2)::bigint, next_id = (row->>3)::uuid,
+    next_at = (row->>4)::bigint, next_local_ms = (row->>5)::bigint, next_due_at = (row->>6)::bigint,
+    next_collapsed = (row->>7)::integer, look_at = (row->>8)::bigint, last_id = (row->>9)::uuid,
+    last_fire_at = (row->>10)::bigint, fired = (row->>11)::bigint
+FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
+WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;
+
+-- Rows: in the order of store/standing.py, STANDING; and whether failures are counted anew.
 -- name: schedule_stand
 UPDATE schedules SET
-    version = (row->>1)::integer, updated_at = (row->>2)::bigint, note = row->>3, paused = (row->>4)::boolean,
-    paused_until = (row->>5)::bigint, cursor_at = (row->>6)::bigint, cursor_local_ms = (row->>7)::bigint,
-    next_id = (row->>8)::uuid, next_at = (row->>9)::bigint, next_local_ms = (row->>10)::bigint,
-    next_due_at = (row->>11)::bigint, next_collapsed = (row->>12)::integer, tzdata = row->>13,
-    look_at = (row->>14)::bigint, last_id = (row->>15)::uuid, buffered_id = (row->>16)::uuid,
-    holder_id = (row->>17)::uuid, last_fire_at = (row->>18)::bigint, fired = (row->>19)::bigint,
-    skipped = (row->>20)::bigint, missed = (row->>21)::bigint, skips = row->>22, pause_reason = row->>23,
+    cursor_at = (row->>1)::bigint, cursor_local_ms = (row->>2)::bigint, next_id = (row->>3)::uuid,
+    next_at = (row->>4)::bigint, next_local_ms = (row->>5)::bigint, next_due_at = (row->>6)::bigint,
+    next_collapsed = (row->>7)::integer, look_at = (row->>8)::bigint, last_id = (row->>9)::uuid,
+    last_fire_at = (row->>10)::bigint, fired = (row->>11)::bigint, version = (row->>12)::integer,
+    updated_at = (row->>13)::bigint, note = row->>14, paused = (row->>15)::boolean,
+    paused_until = (row->>16)::bigint, tzdata = row->>17, buffered_id = (row->>18)::uuid,
+    holder_id = (row->>19)::uuid, skipped = (row->>20)::bigint, missed = (row->>21)::bigint,
+    pause_reason = row->>22, skips = row->>23,
     consecutive_failures = CASE WHEN (row->>24)::boolean THEN 0 ELSE consecutive_failures END
 FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE schedules.partition_id = partition_of((row->>0)::uuid) AND schedules.id = (row->>0)::uuid;

@@ -123,14 +123,7 @@ INSERT INTO payloads (partition_id, task_id, version, payload)
 SELECT partition_of((row->>0)::uuid), (row->>0)::uuid, (row->>1)::integer, row->>2
 FROM jsonb_array_elements(:rows::text::jsonb) AS given (row);
 
--- History is looked into for those alone that are not in the hot table.
--- name: task_states
-WITH wanted AS MATERIALIZED (
-    SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)
-), hot AS MATERIALIZED (
-    SELECT t.* FROM wanted JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND t.id = wanted.id
-)
-SELECT json_agg(json_build_object(
+-- fragment: state
     'id', hex_of(t.id), 'tenant', t.tenant, 'state', t.state, 'queue', t.queue, 'host', t.host,
     'priority', t.priority, 'run_at', t.run_at, 'due_at', t.due_at, 'wake_at', t.wake_at,
     'max_attempts', t.max_attempts, 'timeout_ms', t.timeout_ms, 'updated_at', t.updated_at,
@@ -142,6 +135,16 @@ SELECT json_agg(json_build_object(
     'payload_version', t.payload_version, 'version', t.version, 'picked_at', t.picked_at,
     'started_at', t.started_at, 'completed_at', t.completed_at, 'sla_met', t.sla_met, 'reason', t.reason,
     'template_id', hex_of(t.template_id), 'decide_by', t.decide_by, 'after_id', hex_of(t.after_id)
+
+-- History is looked into for those alone that are not in the hot table.
+-- name: task_states
+WITH wanted AS MATERIALIZED (
+    SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)
+), hot AS MATERIALIZED (
+    SELECT t.* FROM wanted JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND t.id = wanted.id
+)
+SELECT json_agg(json_build_object(
+    -- include: state
 ) ORDER BY t.id)
 FROM (
     SELECT * FROM hot
@@ -155,6 +158,34 @@ FROM (
             AND ended_at >= id_at(wanted.id) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
     ) AS past
     WHERE wanted.id NOT IN (SELECT hot.id FROM hot)
+) AS t;
+
+-- What a decision rests on: fires that are made ahead, and of others those that have not ended, which are not in history.
+-- name: task_states_open
+WITH ahead AS MATERIALIZED (
+    SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ahead::text::json)
+), hot AS MATERIALIZED (
+    SELECT t.* FROM ahead JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(ahead.id)]) AND t.id = ahead.id
+)
+SELECT json_agg(json_build_object(
+    -- include: state
+))
+FROM (
+    SELECT * FROM hot
+    UNION ALL
+    SELECT past.* FROM ahead
+    CROSS JOIN LATERAL (
+        SELECT
+            -- include: columns
+        FROM finished_tasks
+        WHERE partition_id = partition_of(ahead.id) AND id = ahead.id
+            AND ended_at >= id_at(ahead.id) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+    ) AS past
+    WHERE ahead.id NOT IN (SELECT hot.id FROM hot)
+    UNION ALL
+    SELECT t.* FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:others::text::json)) AS others
+    JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(others.id)]) AND t.id = others.id
+    WHERE t.state + 0 < 10
 ) AS t;
 
 -- The rows are locked by task_change_stale.

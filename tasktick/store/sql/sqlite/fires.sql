@@ -6,17 +6,16 @@
     'collapsed', f.collapsed, 'missed', f.missed, 'until_at', f.until_at, 'times', f.times, 'node', f.node,
     'epoch', f.epoch, 'tzdata', f.tzdata, 'decided_at', f.decided_at, 'failed', f.failed, 'was', json(f.was)
 
--- Rows of new fires go in as other tasks do, but for the payload: theirs is their schedule's.
+-- Rows of new fires go in as other tasks do, but for the payload: theirs is their schedule's. Rows: `LEDGER_COLUMNS` of
+-- store/fires.py in their order.
 -- name: ledger_insert
 INSERT INTO fires (
     schedule_id, nominal_at, outcome, reason, task_id, local_ms, schedule_version, collapsed, missed, until_at,
-    times, node, epoch, tzdata, decided_at, was, failed
+    times, node, epoch, tzdata, decided_at, failed, was
 )
 SELECT
-    value->>'schedule_id', value->>'nominal_at', value->>'outcome', value->>'reason', value->>'task_id',
-    value->>'local_ms', value->>'schedule_version', value->>'collapsed', value->>'missed', value->>'until_at',
-    value->>'times', value->>'node', value->>'epoch', value->>'tzdata', value->>'decided_at', value->>'was',
-    value->>'failed'
+    value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->>9,
+    value->>10, value->>11, value->>12, value->>13, value->>14, value->>15, value->>16
 FROM jsonb_each(:rows) WHERE true;
 
 -- name: ledger_amend

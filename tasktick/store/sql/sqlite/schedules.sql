@@ -46,16 +46,26 @@ UPDATE schedules SET
 FROM jsonb_each(:rows) AS row
 WHERE schedules.id = row.value->>'id';
 
--- Rows: in the order of store/schedules.py, STANDING; and whether failures are counted anew.
+-- What moves when a fire ran and the next is made. Rows: in the order of store/standing.py, MOVING.
+-- name: schedule_step
+UPDATE schedules SET
+    cursor_at = row.value->>1, cursor_local_ms = row.value->>2, next_id = row.value->>3,
+    next_at = row.value->>4, next_local_ms = row.value->>5, next_due_at = row.value->>6,
+    next_collapsed = row.value->>7, look_at = row.value->>8, last_id = row.value->>9,
+    last_fire_at = row.value->>10, fired = row.value->>11
+FROM jsonb_each(:rows) AS row
+WHERE schedules.id = row.value->>0;
+
+-- Rows: in the order of store/standing.py, STANDING; and whether failures are counted anew.
 -- name: schedule_stand
 UPDATE schedules SET
-    version = row.value->>1, updated_at = row.value->>2, note = row.value->>3, paused = row.value->>4,
-    paused_until = row.value->>5, cursor_at = row.value->>6, cursor_local_ms = row.value->>7,
-    next_id = row.value->>8, next_at = row.value->>9, next_local_ms = row.value->>10,
-    next_due_at = row.value->>11, next_collapsed = row.value->>12, tzdata = row.value->>13,
-    look_at = row.value->>14, last_id = row.value->>15, buffered_id = row.value->>16, holder_id = row.value->>17,
-    last_fire_at = row.value->>18, fired = row.value->>19, skipped = row.value->>20, missed = row.value->>21,
-    skips = row.value->>22, pause_reason = row.value->>23,
+    cursor_at = row.value->>1, cursor_local_ms = row.value->>2, next_id = row.value->>3,
+    next_at = row.value->>4, next_local_ms = row.value->>5, next_due_at = row.value->>6,
+    next_collapsed = row.value->>7, look_at = row.value->>8, last_id = row.value->>9,
+    last_fire_at = row.value->>10, fired = row.value->>11, version = row.value->>12,
+    updated_at = row.value->>13, note = row.value->>14, paused = row.value->>15, paused_until = row.value->>16,
+    tzdata = row.value->>17, buffered_id = row.value->>18, holder_id = row.value->>19, skipped = row.value->>20,
+    missed = row.value->>21, pause_reason = row.value->>22, skips = row.value->>23,
     consecutive_failures = iif(row.value->>24, 0, consecutive_failures)
 FROM jsonb_each(:rows) AS row
 WHERE schedules.id = row.value->>0;

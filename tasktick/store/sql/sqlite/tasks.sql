@@ -93,8 +93,7 @@ INSERT INTO payloads (task_id, version, payload)
 SELECT value->>0, value->>1, value->>2
 FROM jsonb_each(:rows) WHERE true;
 
--- name: task_states
-SELECT json_group_array(json_object(
+-- fragment: state
     'id', id, 'tenant', tenant, 'state', state, 'queue', queue, 'host', host, 'priority', priority,
     'run_at', run_at, 'due_at', due_at, 'wake_at', wake_at, 'max_attempts', max_attempts,
     'timeout_ms', timeout_ms, 'updated_at', updated_at, 'at_most_once', at_most_once, 'keyed', keyed,
@@ -104,8 +103,23 @@ SELECT json_group_array(json_object(
     'lease_until', lease_until, 'cancel_requested', cancel_requested, 'payload_version', payload_version,
     'version', version, 'picked_at', picked_at, 'started_at', started_at, 'completed_at', completed_at,
     'sla_met', sla_met, 'reason', reason, 'template_id', template_id, 'decide_by', decide_by, 'after_id', after_id
+
+-- name: task_states
+SELECT json_group_array(json_object(
+    -- include: state
 ))
 FROM (SELECT * FROM tasks WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id);
+
+-- What a decision rests on: fires that are made ahead, and of others those that have not ended.
+-- name: task_states_open
+SELECT json_group_array(json_object(
+    -- include: state
+))
+FROM (
+    SELECT * FROM tasks WHERE id IN (SELECT value FROM json_each(:ahead))
+    UNION ALL
+    SELECT * FROM tasks WHERE id IN (SELECT value FROM json_each(:others)) AND state < 10
+);
 
 -- name: task_change
 UPDATE tasks SET
