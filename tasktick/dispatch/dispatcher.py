@@ -43,8 +43,10 @@ IDLE_MS = 1_000
 CLAIMS_AT_ONCE = {True: 2, False: 1}
 STORE_REST_MS = 500
 BACKLOG_REST_MS = 20
-# What is claimed goes out first: who is next is decided late, so that in a crowd it is somebody else's turn too.
+# Most of what is claimed goes out first: who is next is decided late, so that in a crowd it is somebody else's turn
+# too. What is left are some milliseconds of work, in which the next claim is written.
 CROWDED_REST_MS = 1
+CROWD_MAX = 256
 # Connections that wait to be begun: some 10 ms of them.
 CONNECTING_MAX = 32
 # What a claim that found its connections allows the next one to be, in its own sizes.
@@ -114,7 +116,7 @@ class Dispatcher:
         self._claims = 0
         self._runway = Runway(ready.limits.calls_at_once, self._start)
         self._rest_until_ms = 0.0
-        # Calls begun in this turn of the loop, and batches that wait for another.
+        # Calls begun in this turn of the loop, and what is claimed and waits for another.
         self._started_in_turn = 0
         self._crowded = 0
         # Grows while full batches find their connections: until then, nobody knows what a large one would bring.
@@ -138,7 +140,7 @@ class Dispatcher:
             return max(rest_ms, 1)
         now = self._clock.now_ms()
         self._latest_now = max(self._latest_now, now)
-        if self._crowded or self._tools.sender.connecting >= CONNECTING_MAX:
+        if self._crowded > CROWD_MAX or self._tools.sender.connecting >= CONNECTING_MAX:
             return CROWDED_REST_MS
         most = min(self._claim_most, self._config.claim_batch_max)
         entries = self._ready.pop(most, self._latest_now + self._early_ms)
@@ -240,7 +242,7 @@ class Dispatcher:
                 now = self._clock.now_ms()
                 early_ms = self._early_by_ms(flight)
             if self._started_in_turn >= self._config.sends_per_turn_max:
-                await self._next_turn()
+                await self._next_turn(len(flights) - at)
             if self._stopping or flight.payload is None or early_ms > 0:
                 self._give_back(flight, sent=False)
             elif self._runway.leave(flight):
@@ -255,14 +257,14 @@ class Dispatcher:
     def _turn_is_over(self) -> None:
         self._started_in_turn = 0
 
-    async def _next_turn(self) -> None:
-        """Wait for a turn with room, the oldest batch first."""
-        self._crowded += 1
+    async def _next_turn(self, waiting: int) -> None:
+        """Wait, with so many, for a turn with room; the oldest batch first."""
+        self._crowded += waiting
         try:
             while self._started_in_turn >= self._config.sends_per_turn_max:
                 await self._clock.sleep_ms(0)
         finally:
-            self._crowded -= 1
+            self._crowded -= waiting
 
     def _early_by_ms(self, flight: Flight) -> float:
         """How long until it may start."""
