@@ -8,8 +8,8 @@ over. Where a part has to be undone, all of it is made again with them.
 A full disk refuses what waits and recovers by itself; a commit or a checkpoint whose fate is unknown ends the
 writer: nothing is written after it.
 
-An operation may run twice, when the transaction that it shared is rolled back and split: it must not keep
-what it did outside the transaction.
+An operation may run twice, when another of its transaction is refused, or that is rolled back and split: it must not
+keep what it did outside the transaction.
 """
 
 import asyncio
