@@ -19,7 +19,7 @@ from tasktick.access.roles import Role
 from tasktick.api import idempotency, problems, streaming
 from tasktick.api.auth import TENANT_HEADER, Authenticator, fingerprint_of, permit
 from tasktick.api.call import Call, Reply, Streamed
-from tasktick.api.express import ExpressHandler, PlainHead
+from tasktick.api.express import PLAIN_HEAD_MAX_BYTES, ExpressHandler, PlainHead
 from tasktick.api.filters import NO_SUCH_WORD
 from tasktick.api.in_flight import InFlight
 from tasktick.api.kept import Kept
@@ -46,8 +46,6 @@ log = logs.get("api")
 QUERY_FIELDS_MAX = 100
 # Bodies that are held in memory at once, of all connections together.
 BODIES_MAX_BYTES = 128 * 1_048_576
-# A head that is larger is not remembered with its connection.
-PLAIN_HEAD_MAX_BYTES = 4_096
 NOBODY = Principal("", Role.VIEWER, "")
 
 _REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")

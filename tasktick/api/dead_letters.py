@@ -88,7 +88,7 @@ async def replay(call: Call) -> Reply:
         if payload is not None:
             await tasks.add_payload(tx, before.state.id, change.after.payload_version, payload)
             after = msgspec.structs.replace(after, payload=payload)
-        changed.append(after.state)
+        changed[:] = [after.state]  # it may be run twice
         return letter.id, await _settled(tx, call, letter, after, REPLAYED)
 
     given = await once(call, operation)

@@ -27,6 +27,8 @@ from tasktick.api.routing import Route
 
 HEAD_END = b"\r\n\r\n"
 LENGTH_DIGITS_MAX = 9
+# A head that is larger is not remembered with its connection.
+PLAIN_HEAD_MAX_BYTES = 4_096
 _LENGTH = re.compile(rb"\r\ncontent-length: ?(\d{1,9})(?=\r\n)", re.IGNORECASE)
 _ZERO = ord("0")
 
@@ -79,6 +81,9 @@ class SaidBefore(msgspec.Struct, frozen=True, gc=False):
     def of(cls, data: bytes, length: int) -> "SaidBefore | None":
         """The head at the start of these bytes, of a body of this length, if there is just one length in it."""
         end = data.find(HEAD_END) + len(HEAD_END)
+        # As it came: spaces before a value, however many, are nothing that was measured before.
+        if end > PLAIN_HEAD_MAX_BYTES:
+            return None
         lengths = list(_LENGTH.finditer(data, 0, end))
         if len(lengths) != 1 or lengths[0][1] != b"%d" % length:
             return None

@@ -58,5 +58,6 @@ class Pace:
         """How long to rest after a round that took so long."""
         left_ms = ROUND_EVERY_MS - took_ms
         if pressed and self._waited_ms < WAITS_MAX_MS and self._hurried_until <= now:
-            return max(LEFT_TO_STARTS * took_ms, left_ms)
+            # A round that took long, since the store did, is no reason to let what comes behind it wait for longer.
+            return max(min(LEFT_TO_STARTS * took_ms, WAITS_MAX_MS), left_ms)
         return 0 if self.is_behind else max(left_ms, 0)

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from tasktick.errors import Refused
 from tasktick.model.state import State
 from tasktick.store import tasks
+from tasktick.store.protocol import Transaction
 from tests.api.served import URL, Served
 
 OTHER_URL = "https://other.example:8443/x"
@@ -274,6 +276,35 @@ async def test_an_action_takes_an_empty_body(served: Served) -> None:
 
     assert (await served.ask("POST", f"/v1/tasks/{made['id']}/pause", {})).status == 200
     assert (await served.ask("POST", f"/v1/tasks/{made['id']}/resume", {"x": 1})).pointers == {"/x"}
+
+
+@pytest.mark.parametrize("word", ["cancel", "replay"])
+async def test_who_shares_a_commit_with_a_refused_one_is_told_once(
+    served: Served, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """On a file the transaction is made again then, with what had been done."""
+    made = await served.create()
+    path = f"/v1/tasks/{made['id']}/cancel"
+    if word == "replay":
+        await served.kill(made)
+        [letter] = (await served.ask("GET", "/v1/dlq")).json["data"]
+        path = f"/v1/dlq/{letter['id']}/replay"
+    write, others = served.database.write, list[asyncio.Future[Any]]()
+
+    async def refused(tx: Transaction) -> None:
+        raise Refused("state_conflict", "Not now.")
+
+    def beside(*given: Any) -> Any:
+        others.append(asyncio.ensure_future(write(refused)))
+        return write(*given)
+
+    monkeypatch.setattr(served.database, "write", beside)
+    served.changed.clear()
+    answer = await served.ask("POST", path)
+    outcomes = await asyncio.gather(*others, return_exceptions=True)
+
+    assert (answer.status, [type(one) for one in outcomes]) == (200, [Refused])
+    assert len(served.changed) == 1
 
 
 async def test_delete_removes_it_and_its_history(served: Served) -> None:

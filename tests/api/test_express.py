@@ -375,6 +375,17 @@ async def test_a_large_head_is_not_kept(served: Served, taken: Taken) -> None:
     assert (answer.status, taken.count) == (201, 0)
 
 
+async def test_a_head_that_is_large_by_spaces_alone_is_not_kept(served: Served, again: list[bytes]) -> None:
+    """The parser takes them for nothing, and they would be held for as long as the connection is."""
+    client = Client(served, *await asyncio.open_connection("127.0.0.1", served.port))
+    for spaces, repeated in ((express.PLAIN_HEAD_MAX_BYTES, 0), (1_000, 1)):
+        request = create(served).replace(b"Host:", b"Host:" + b" " * spaces)
+        for _ in range(2):
+            assert (await client.ask(request))[0] == 201
+        assert len(again) == repeated
+    client.writer.close()
+
+
 async def test_the_first_of_a_connection_that_cannot_be_read(served: Served, taken: Taken) -> None:
     status, problem = problem_of(await served.wire(create(served)[:-1].replace(b"POST /", b"P\0ST /")))
 

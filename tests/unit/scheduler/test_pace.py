@@ -42,6 +42,12 @@ def test_a_decision_waits_only_for_so_long() -> None:
     assert found.rest_ms(TOOK_MS, NOW, pressed=True) == 0
 
 
+def test_a_round_that_took_long_does_not_put_off_the_next_for_longer() -> None:
+    found = after_round(pressed=True, count=pace.SCHEDULES_MAX)
+
+    assert found.rest_ms(10 * pace.WAITS_MAX_MS, NOW, pressed=True) == pace.WAITS_MAX_MS
+
+
 @pytest.mark.parametrize(
     ("again_in_ms", "rest_ms"), [(2 * pace.WAITS_MAX_MS, 0), (2 * pace.WAITS_MAX_MS + 1, GIVEN_WAY_MS)]
 )
