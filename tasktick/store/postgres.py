@@ -62,7 +62,9 @@ def begin_term(limit_ms: int) -> str:
 
 # The server's own time in milliseconds, rounded down, read once in a statement and when it is run: `:clock` in SQL.
 CLOCK = "(SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
-_CLOCK = re.compile(r"(?<![:\w]):clock\b")
+# The same to the part of a millisecond: `:moment`.
+MOMENTS = {CLOCK: "round(extract(epoch FROM clock_timestamp()) * 1000, 3)"}
+_CLOCK = re.compile(r"(?<![:\w]):(clock|moment)\b")
 
 # What changes rows that all writers contend for.
 _WITH_COMMIT = frozenset({"counts_add", "events_add"})
@@ -128,8 +130,9 @@ class PostgresTransaction:
 @cache
 def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
     """The named statements, their parameters numbered, with this for the time."""
+    times = {"clock": clock, "moment": MOMENTS.get(clock, clock)}
     return {
-        name: tuple(positional(_CLOCK.sub(lambda _: clock, one)) for one in statements)
+        name: tuple(positional(_CLOCK.sub(lambda found: times[found[1]], one)) for one in statements)
         for name, statements in load("postgres").items()
     }
 

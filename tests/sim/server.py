@@ -89,7 +89,10 @@ class ServerTransaction:
 @cache
 def by_its_clock() -> frozenset[str]:
     """The statements that ask the server what time it is."""
-    return frozenset(name for name, found in load("postgres").items() if any(":clock" in one for one in found))
+    asks = (":clock", ":moment")
+    return frozenset(
+        name for name, found in load("postgres").items() if any(ask in one for one in found for ask in asks)
+    )
 
 
 class Wire:
