@@ -105,6 +105,8 @@ class SaidBefore(msgspec.Struct, frozen=True, gc=False):
 
 def is_one(data: bytes, asked: RawRequestMessage) -> bool:
     """Whether these bytes are this request, and nothing else."""
+    if data[:1] in b"\r\n":  # empty lines before it, which are no head's end
+        return False
     end = data.find(HEAD_END) + len(HEAD_END)
     length = asked.headers.get("Content-Length", "0")
     return not asked.chunked and length.isdecimal() and len(data) == end + int(length)

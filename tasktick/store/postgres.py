@@ -63,7 +63,7 @@ def begin_term(limit_ms: int) -> str:
 # The server's own time in milliseconds, rounded down, read once in a statement and when it is run: `:clock` in SQL.
 CLOCK = "(SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
 # The same to the part of a millisecond: `:moment`.
-MOMENTS = {CLOCK: "round(extract(epoch FROM clock_timestamp()) * 1000, 3)"}
+MOMENTS = {CLOCK: "(extract(epoch FROM clock_timestamp()) * 1000)"}
 _CLOCK = re.compile(r"(?<![:\w]):(clock|moment)\b")
 
 # What changes rows that all writers contend for.

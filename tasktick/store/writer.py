@@ -4,7 +4,7 @@ Jobs queue in lanes (claims and completions, creates, upkeep). While a transacti
 gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit.
 A batch that fails is split until the bad item stands alone, so that one bad row fails by itself. A transaction is first
 made without marks between its parts: each would be two statements more, and each statement hands the interpreter's lock
-over. Where a part has to be undone, all of it is made again with them.
+over. Where a part has to be undone, all of it is made again with them, and so are those that follow for a while.
 A full disk refuses what waits and recovers by itself; a commit or a checkpoint whose fate is unknown ends the
 writer: nothing is written after it.
 
@@ -27,6 +27,8 @@ from tasktick.store.sqlite import PartFailed, SqliteTransaction, at_once, in_sav
 log = logs.get("store")
 
 TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
+# A caller that is refused may come again at once: so many transactions after it have marks from the start.
+MARKED_AFTER = 100
 # As many fill a commit: nothing is waited for then.
 FULL_ROWS = TURN_ROWS_MAX[Lane.CREATE]
 # After so much an idle moment is used to move the log into the file; after more, it is done without one.
@@ -47,6 +49,8 @@ class SqliteWriter(LaneWriter):
         self._wake = asyncio.Event()
         self._rows_in_log = 0
         self._chars_in_log = 0
+        # Transactions that are yet to be made with marks between their parts.
+        self._marked = 0
 
     def _woken(self, lane: Lane) -> None:
         del lane
@@ -117,7 +121,7 @@ class SqliteWriter(LaneWriter):
             return
         groups = _grouped(jobs)
         try:
-            outcomes, chars, changes = await self._link.call(lambda raw: _write(raw, groups))
+            outcomes, chars, changes = await self._link.call(lambda raw: self._write(raw, groups))
         except StoreError as error:
             self.full = isinstance(error, StoreFull)
             if isinstance(error, StoreBroken):
@@ -133,6 +137,16 @@ class SqliteWriter(LaneWriter):
             self._chars_in_log += chars
             self._settle([job for group in groups for job in group], outcomes)
             self.committed()
+
+    def _write(self, raw: RawConnection, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
+        """Run every group in one transaction. It is the connection's thread that does."""
+        if not self._marked:
+            try:
+                return write_with(raw, lambda tx: _run(raw, tx, groups, marks=False))
+            except PartFailed:
+                self._marked = MARKED_AFTER
+        self._marked -= 1
+        return write_with(raw, lambda tx: _run(raw, tx, groups, marks=True))
 
     def _break(self, error: StoreError, jobs: list[Job]) -> None:
         """Nothing is known any more: refuse everything and end the process."""
@@ -150,14 +164,6 @@ def _grouped(jobs: list[Job]) -> list[list[Job]]:
     for job in jobs:
         groups.setdefault(job.batch.name if job.batch else id(job), []).append(job)
     return list(groups.values())
-
-
-def _write(raw: RawConnection, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
-    """Run every group in one transaction."""
-    try:
-        return write_with(raw, lambda tx: _run(raw, tx, groups, marks=False))
-    except PartFailed:
-        return write_with(raw, lambda tx: _run(raw, tx, groups, marks=True))
 
 
 def _run(

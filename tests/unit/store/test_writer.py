@@ -210,6 +210,9 @@ async def test_parts_are_marked_only_where_one_has_to_be_undone(bench: Bench) ->
     assert bench.order.count("c") == 2, "all of it was made again"
     assert [one for one in bench.raw.executed if "SAVEPOINT" in one]
 
+    await waiting(bench, bench.writer.write(bench.noting("d")), bench.writer.write(in_part))
+    assert bench.order.count("d") == 1, "who comes again finds marks"
+
 
 @pytest.mark.parametrize("statement", ["BEGIN", "INSERT", "COMMIT"])
 async def test_a_full_disk_refuses_and_recovers(bench: Bench, statement: str) -> None:

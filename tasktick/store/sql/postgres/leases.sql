@@ -2,7 +2,7 @@
 
 -- To the part of a millisecond: who is told whole ones is half of one behind on average, and so are his tasks.
 -- name: clock_read
-SELECT json_build_array(:moment);
+SELECT json_build_array(:moment::double precision);
 
 -- The timeline of the history that is being written here.
 -- name: history_read
