@@ -99,7 +99,8 @@ def main() -> int:
         started = time.perf_counter()
         with tempfile.TemporaryDirectory(prefix=f"tasktick-bench-{name}-") as folder:
             figures = measure(Path(folder), given.quick)
-        print(table(f"\n{title}  ({time.perf_counter() - started:.0f} s)", figures), flush=True)
+        quickly = ", quick: once, and less" if given.quick else ""
+        print(table(f"\n{title}{quickly}  ({time.perf_counter() - started:.0f} s)", figures), flush=True)
         record[name] = as_record(figures)
         judged += [
             msgspec.structs.replace(figure, name=f"{name}: {figure.name}") for figure in figures if figure.target

@@ -92,7 +92,7 @@ class Authenticator:
         if asked.granted:
             return
         told.update(asked.headers)
-        detail = "Too many wrong keys came from this address. Wait as long as Retry-After says."
+        detail = "Too many wrong keys came from this address. Any that is new here waits as long as Retry-After says."
         raise Refused("rate_limited", detail, retry_after_ms=asked.retry_after_ms)
 
     async def _check(self, key: str, fingerprint: bytes, address: str, now: float, told: dict[str, str]) -> Known:
