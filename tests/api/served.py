@@ -36,23 +36,14 @@ from tasktick.store.rows import KeyRow
 from tasktick.timetable import zones
 from tests.api.described import check_described
 from tests.store.drivers import chosen
-from tests.store.world import NODE, World
+from tests.store.world import NODE, World, WorldClock
 
 URL = "https://receiver.example/hook"
 WAIT_S = 5.0
 
 
-class HeldClock:
-    """Tells the time of a world, which moves only when it is moved."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def now_ms(self) -> int:
-        return self._world.now
-
-    def monotonic_ms(self) -> float:
-        return float(self._world.now)
+class HeldClock(WorldClock):
+    """Tells the time of a world, which moves only when it is moved; waits are as long as they are."""
 
     async def sleep_ms(self, duration_ms: float) -> None:
         await asyncio.sleep(duration_ms / 1_000)

@@ -1,7 +1,5 @@
 """What the loader takes into memory: all that is due, and of the horizon all that it says it knows."""
 
-from typing import Any
-
 import pytest
 
 from tasktick.metrics import Metrics
@@ -15,23 +13,10 @@ from tasktick.scheduler.ticker import Ticker
 from tasktick.settings import SchedulerConfig
 from tasktick.store import due
 from tasktick.store.tasks import Create
-from tests.store.world import HOUR_MS, World
+from tests.store.world import HOUR_MS, World, WorldClock
 
 PAGE_ROWS = 7
 HORIZON_MS = 600_000
-
-
-class SetClock:
-    """The world's clock, which stands still."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def now_ms(self) -> int:
-        return self._world.now
-
-    def monotonic_ms(self) -> float:
-        return float(self._world.now)
 
 
 class Memory:
@@ -39,7 +24,7 @@ class Memory:
 
     def __init__(self, world: World, **settings: int) -> None:
         self.config = SchedulerConfig(horizon_ms=HORIZON_MS, **settings)
-        clock: Any = SetClock(world)
+        clock = WorldClock(world)
         database = world.database
         self.ready = ReadyQueue(Limits(), self.config.ready_max, self.config.lane_max)
         self.horizon = Horizon(world.now, early_ms=0, near_ms=self.config.near_ms, timers_max=self.config.timers_max)

@@ -14,25 +14,9 @@ from tasktick.scheduler.pace import ROUND_EVERY_MS
 from tasktick.store import schedules
 from tasktick.store.fires import ledger_row
 from tests.store.calendar import MINUTE_MS, PARTITION, Calendar
-from tests.store.world import HOUR_MS, NODE, World
+from tests.store.world import HOUR_MS, NODE, World, WorldClock
 
 DEADLINE_S = 5.0
-
-
-class WorldClock:
-    """The time of a world."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def now_ms(self) -> int:
-        return self._world.now
-
-    def monotonic_ms(self) -> float:
-        return float(self._world.now)
-
-    async def sleep_ms(self, duration_ms: float) -> None:
-        await asyncio.sleep(0)
 
 
 class Unheard:

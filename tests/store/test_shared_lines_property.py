@@ -17,8 +17,8 @@ from tasktick.scheduler.plan import edit, resume
 from tasktick.store import check, schedules
 from tasktick.store.schedules import Seen
 from tests.store.calendar import MINUTE_MS, Calendar
-from tests.store.test_materialise import WorldClock, materialiser_of
-from tests.store.world import HOUR_MS, World
+from tests.store.test_materialise import materialiser_of
+from tests.store.world import HOUR_MS, World, WorldClock
 
 SEEDS = 8
 STEPS = 60

@@ -18,8 +18,8 @@ from tasktick.scheduler.turns import Turns, in_lines
 from tasktick.store import calendars, schedules
 from tests.store.calendar import MINUTE_MS, PARTITION, Calendar
 from tests.store.line import standing, states, task_of
-from tests.store.test_materialise import WorldClock, materialiser_of
-from tests.store.world import HOUR_MS, TENANT, World
+from tests.store.test_materialise import materialiser_of
+from tests.store.world import HOUR_MS, TENANT, World, WorldClock
 
 SHARED = 12
 

@@ -3,6 +3,7 @@
 Its methods wait for nothing but the database, so that a state machine may run them without a loop.
 """
 
+import asyncio
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -210,3 +211,19 @@ class World:
         assert live == await self.rows_by_state()
         await self.database.number_events()
         assert await self.database.read(told.faults) == []
+
+
+class WorldClock:
+    """The time of a world, which moves only when it is moved."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def now_ms(self) -> int:
+        return self._world.now
+
+    def monotonic_ms(self) -> float:
+        return float(self._world.now)
+
+    async def sleep_ms(self, duration_ms: float) -> None:
+        await asyncio.sleep(0)
