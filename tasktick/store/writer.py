@@ -62,8 +62,7 @@ class SqliteWriter(LaneWriter):
             if self._log_is_long(CHECKPOINT_BUSY_ROWS, CHECKPOINT_BUSY_CHARS):
                 await self._shorten_log()
                 continue
-            if 0 < self._waiting_rows < FULL_ROWS:
-                await turns(GATHERING_TURNS)
+            await self._gather()
             jobs = self._take()
             if jobs:
                 await self._commit(jobs)
@@ -74,6 +73,14 @@ class SqliteWriter(LaneWriter):
                 await self._wake.wait()
             elif await self._stays_idle():
                 await self._shorten_log()
+
+    async def _gather(self) -> None:
+        """Let who is on the way come along, unless a claim waits: it is large by itself, and calls wait for it."""
+        for _ in range(GATHERING_TURNS):
+            claim_waits = any(job.batch is None for job in self._lanes[Lane.FIRE])
+            if claim_waits or not 0 < self._waiting_rows < FULL_ROWS:
+                return
+            await turns(1)
 
     async def _stays_idle(self) -> bool:
         """Whether nobody comes for a moment: who is between two calls would wait for the whole log."""

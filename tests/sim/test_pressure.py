@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tasktick.dispatch.dispatcher import CONNECTING_MAX
+from tasktick.dispatch.dispatcher import CLAIM_GROWTH, CONNECTING_MAX
 from tasktick.dispatch.sender import SpawningSender
 from tasktick.model.state import State
 from tasktick.model.task import Due
@@ -72,6 +72,26 @@ def test_claims_begin_small_and_grow_while_they_find_connections(monkeypatch: py
         assert limits[0] == CONNECTING_MAX < max(limits)
         await asyncio.sleep(60)
         assert limits[-1] == CONNECTING_MAX, "where there is little, a large claim is not to be the next"
+
+    play(scenario)
+
+
+def test_claims_grow_though_a_few_always_wait_for_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those are about to take one from a call that ends."""
+    limits: list[int] = []
+    pop = ReadyQueue.pop
+
+    def noted(queue: ReadyQueue, limit: int, now_ms: int) -> list[Due]:
+        limits.append(limit)
+        return pop(queue, limit, now_ms)
+
+    monkeypatch.setattr(ReadyQueue, "pop", noted)
+    monkeypatch.setattr(SpawningSender, "connecting", property(lambda self: CONNECTING_MAX // 4))
+
+    async def scenario(stage: Stage) -> None:
+        await stage.node.start()
+        assert await stage.ended(await stage.add(1_000, 1_000)) < 5
+        assert max(limits) >= CLAIM_GROWTH * CONNECTING_MAX
 
     play(scenario)
 

@@ -188,32 +188,28 @@ async def test_nodes_that_decide_at_once_never_let_two_run_together(calendar: Ca
         for at in (3, 200, 90, 41)
     ]
     nodes = [_Node(calendar, [name]) for name in names]
+
+    async def end() -> int:
+        ended = 0
+        for row in await standing(calendar, names[0]):
+            for claimed in await calendar.world.claim(row.task_id):
+                await calendar.world.finish(claimed)
+                ended += 1
+        return ended
+
     ran = 0
     for _ in range(6):
         calendar.world.now += MINUTE_MS
-
-        async def end() -> None:
-            for row in await standing(calendar, names[0]):
-                for claimed in await calendar.world.claim(row.task_id):
-                    await calendar.world.finish(claimed)
-
-        await asyncio.gather(*(node.decide() for node in nodes), end())
+        ending = asyncio.ensure_future(end())
+        await asyncio.gather(ending, *(node.decide() for node in nodes))
+        ran += ending.result()
         left = await standing(calendar, names[0])
         at_work = [await calendar.world.state(row.task_id) for row in left if not row.waits]
         assert len([one for one in at_work if one.state is not State.BLOCKED]) <= 1
         assert not left or at_work, "who waits does so for somebody"
         ran += len(at_work)
     assert ran
-
-    async def drain() -> int:
-        done = 0
-        for row in await standing(calendar, names[0]):
-            for claimed in await calendar.world.claim(row.task_id):
-                await calendar.world.finish(claimed)
-                done += 1
-        return done
-
-    while await drain():
+    while await end():
         pass
     assert await standing(calendar, names[0]) == []
 

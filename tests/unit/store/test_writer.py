@@ -146,6 +146,16 @@ async def test_who_waits_together_commits_together(bench: Bench) -> None:
     assert bench.writer.waiting_rows == 0
 
 
+@pytest.mark.parametrize(("lane", "comes_along"), [(Lane.CREATE, True), (Lane.FIRE, False)])
+async def test_a_claim_waits_for_nobody_who_may_come_along(bench: Bench, lane: Lane, comes_along: bool) -> None:
+    """Calls wait for it, and it is large by itself."""
+    first = asyncio.ensure_future(bench.writer.write(bench.noting("first"), lane))
+    for _ in range(lanes.GATHERING_TURNS):
+        await asyncio.sleep(0)
+    await asyncio.gather(first, bench.writer.write(bench.noting("second")))
+    assert bench.writer.commits == (1 if comes_along else 2)
+
+
 async def test_a_turn_is_bounded(bench: Bench) -> None:
     await waiting(bench, *(bench.writer.write_batch(bench.batch(), [f"t{n}"]) for n in range(1_200)))
     assert [len(turn) for turn in bench.turns] == [500, 500, 200]
