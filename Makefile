@@ -118,14 +118,38 @@ chaos: $(INSTALLED) ## Break it on purpose: SUITE=kill|powercut|ledger|ring|zomb
 sim: $(INSTALLED) ## Run nodes and rings in virtual time, crashing at any await: SEEDS=20.
 	@$(BIN)/python -m tests.sim --seeds $(SEEDS) $(ARGS)
 
+# The package with its hot path as C. It is made from a copy: what the compiler leaves must not lie among the sources,
+# where it would be run in place of what was changed since.
+COMPILED := build/compiled
+COMPILED_FROM := build/compiled-from
+NO_COMPILER := "Compiling needs a C compiler and the headers of Python (Debian: gcc and python3-dev); nothing else needs them."
+
+$(COMPILED)/.built: pyproject.toml $(shell find tasktick -type f ! -name '*.pyc') $(INSTALLED)
+	@command -v cc >/dev/null || { echo $(NO_COMPILER) >&2; exit 1; }
+	@echo "Compiling the hot path into $(COMPILED), for some 40 seconds ..."
+	@rm -rf $(COMPILED) $(COMPILED_FROM)
+	@mkdir -p $(COMPILED_FROM)
+	@cp -r tasktick pyproject.toml README.md LICENSE $(COMPILED_FROM)
+	@HATCH_BUILD_HOOKS_ENABLE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--no-build-isolation --target $(COMPILED) ./$(COMPILED_FROM) || { echo $(NO_COMPILER) >&2; exit 1; }
+	@touch $@
+
+.PHONY: compiled
+compiled: $(COMPILED)/.built ## Compile the hot path (mypyc), into build/compiled: the same code, a tenth faster or so.
+
+# What is measured is what an image holds: compiled, where there is a compiler. PLAIN=1 measures it as it stands here.
+PLAIN ?=
+BUILT = $(if $(PLAIN),,$(shell $(MAKE) compiled >&2 || echo "Measured as it is, not compiled." >&2))PYTHONSAFEPATH=1 \
+	PYTHONPATH="$(if $(PLAIN),,$(CURDIR)/$(COMPILED):)$(CURDIR)"
+
 .PHONY: bench
 bench: $(INSTALLED) ## Measure it against limits measured in the same run: ONLY=fire runs one question.
-	@$(BIN)/python -m bench.run $(ONLY) $(ARGS)
+	@$(BUILT) $(BIN)/python -m bench.run $(ONLY) $(ARGS)
 
 .PHONY: bench-peers
 bench-peers: $(INSTALLED) ## Measure it beside its peers, which are installed apart, in build/peers: ONLY=fire, ARGS=--quick.
 	@$(BIN)/python -m bench.peers.install
-	@$(BIN)/python -m bench.peers.run $(ONLY) $(ARGS)
+	@$(BUILT) $(BIN)/python -m bench.peers.run $(ONLY) $(ARGS)
 
 .PHONY: dist
 dist: $(INSTALLED) ## Build the sdist, and the wheel from it, into dist/.

@@ -40,6 +40,7 @@ from bench import (
 )
 from bench.figures import Figure, as_record, table
 from tasktick import __version__
+from tasktick.built import is_compiled
 from tasktick.store.connect import SQLITE_VERSION_TEXT
 
 RESULTS = Path(__file__).parent / "results"
@@ -74,7 +75,7 @@ QUESTIONS: dict[str, tuple[str, Measure]] = {
 def machine() -> dict[str, str | int]:
     """What these figures are of."""
     return {
-        "tasktick": __version__,
+        "tasktick": f"{__version__} {'compiled' if is_compiled() else 'not compiled'}",
         "python": platform.python_version(),
         "sqlite": SQLITE_VERSION_TEXT,
         "cores": len(os.sched_getaffinity(0)),

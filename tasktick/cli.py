@@ -291,6 +291,7 @@ def _versions() -> dict[str, str]:
     import platform
     from importlib import metadata
 
+    from tasktick.built import is_compiled
     from tasktick.store.connect import SQLITE_VERSION_TEXT
     from tasktick.timetable import zones
 
@@ -302,6 +303,7 @@ def _versions() -> dict[str, str]:
 
     return {
         "tasktick": __version__,
+        "compiled": "yes" if is_compiled() else "no",
         "python": platform.python_version(),
         "sqlite": SQLITE_VERSION_TEXT,
         "aiohttp": installed("aiohttp"),

@@ -22,8 +22,9 @@ from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.deadlines import Deadlines
 from tasktick.dispatch.deadman import Deadman
-from tasktick.dispatch.dispatcher import Dispatcher, Identity, Signing, Tools
+from tasktick.dispatch.dispatcher import Dispatcher
 from tasktick.dispatch.flight import Hands
+from tasktick.dispatch.tools import Identity, Signing, Tools
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.partition import ALL_PARTITIONS

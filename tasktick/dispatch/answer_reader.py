@@ -47,6 +47,7 @@ class _Stop(Exception):
 class AnswerReader:
     """The state of one answer; `begin` makes ready for the next."""
 
+    __deletable__ = ("_parser",)  # for a compiled one: others may delete what they like
     __slots__ = (
         "_body",
         "_body_bytes",

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
-import msgspec
-
 from tasktick.dispatch.outcome import Outcome, Request
 from tasktick.dispatch.request_headers import Delivery, build
 from tasktick.errors import TaskTickError
 from tasktick.model.attempt import Answer, End, Failure, conclude, release
 from tasktick.model.ids import wire
 from tasktick.model.task import Claimed, Payload
+from tasktick.model.value import Value
 
 # (tenant, sealed headers) to the headers as they are sent.
 Unseal = Callable[[str, Mapping[str, str]], dict[str, str]]
@@ -51,7 +50,7 @@ class Sender(AwaitedSender, Protocol):
         """Start one request. `done` is called once, by the loop and never before this returns, when it has ended."""
 
 
-class Start(msgspec.Struct, frozen=True, gc=False):
+class Start(Value, frozen=True):
     """When an attempt starts, by both clocks, and until when its first byte may leave."""
 
     now: int

@@ -7,30 +7,23 @@ task of the loop: the sender calls back.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
-from random import Random
-from typing import Protocol
-
-import msgspec
 
 from tasktick import logs
-from tasktick.clock import Clock, until_ms, wait_for_event
-from tasktick.cluster.ownership import Ownership
-from tasktick.dispatch.attempt import Sender, Start, Unseal, end_of, not_made, request_for
+from tasktick.clock import until_ms, wait_for_event
+from tasktick.dispatch.attempt import Start, end_of, not_made, request_for
 from tasktick.dispatch.completion import Completion
-from tasktick.dispatch.deadlines import Deadlines
 from tasktick.dispatch.flight import Flight, Hands
 from tasktick.dispatch.outcome import Outcome
 from tasktick.dispatch.runway import Runway
+from tasktick.dispatch.tools import Identity, Tools
 from tasktick.errors import StoreBroken, StoreError
-from tasktick.metrics import Metrics
 from tasktick.model.attempt import release
 from tasktick.model.ids import wire
 from tasktick.model.state import Event
 from tasktick.model.task import Due
 from tasktick.ready.queue import ReadyQueue
-from tasktick.service import Spawner
 from tasktick.settings import DispatchConfig
 from tasktick.store import claims, tasks
 from tasktick.store.protocol import Database, Lane
@@ -53,39 +46,6 @@ CONNECTING_MAX = 32
 # What a claim that found connections for most of it allows the next one to be, in its own sizes. The last few are
 # always about to be made, or about to be taken from a call that ends.
 CLAIM_GROWTH = 4
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """Who claims: the node, and what it owns, as which start of it."""
-
-    node: str
-    ownership: Ownership
-
-
-class Signing(Protocol):
-    """The signing secrets of tenants: loaded by the batch, read by the attempt."""
-
-    async def load(self, tenants: Iterable[str]) -> None: ...
-
-    def of(self, tenant: str) -> Sequence[bytes]: ...
-
-
-class Tools(msgspec.Struct, frozen=True):
-    """What an attempt needs besides its claim."""
-
-    clock: Clock
-    metrics: Metrics
-    sender: Sender
-    deadlines: Deadlines
-    unseal: Unseal
-    signing: Signing
-    random: Random
-    spawn: Spawner
-    early_ms: int
-    # What becomes of a failure that nobody waits for.
-    crash: Callable[[str, BaseException], None]
-    # Told when nothing that is ready may go: a loader that had to stop can go on.
-    room_came_up: Callable[[], None]
 
 
 class Dispatcher:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-import msgspec
 from yarl import URL
 
 from tasktick.dispatch.outcome import Request
+from tasktick.model.value import Value
 
 TARGETS_MAX = 4_096
 SHAPES_MAX = 1_024
@@ -38,7 +38,7 @@ class Unsendable(ValueError):
     """A method or a header that no request can carry."""
 
 
-class Target(msgspec.Struct, frozen=True, gc=False):
+class Target(Value, frozen=True):
     """Where requests of a method to a URL go, and how each of them begins."""
 
     key: Key

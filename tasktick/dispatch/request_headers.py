@@ -11,10 +11,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Literal
 
-import msgspec
-
 from tasktick import __version__
 from tasktick.dispatch.signing import sign
+from tasktick.model.value import Value
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 HEADERS_MAX = 50
@@ -33,7 +32,7 @@ _SENSITIVE_NAMES = frozenset({"authorization", "cookie", "apikey", "key", "passw
 _SENSITIVE_ENDINGS = ("-key", "-token", "-secret", "-password")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NEITHER_LETTER_NOR_DIGIT = re.compile(r"[^0-9a-z]")
-_UNSENDABLE = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f-\\x9f\ud800-\udfff]")
+_UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff]")
 # `Accept-Encoding` asks for bytes as they are, since a compressed answer is never inflated.
 _ANY_BODY = (("User-Agent", f"TaskTick/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity"))
 _BYTES = "application/octet-stream"
@@ -43,7 +42,7 @@ _TYPED = frozenset({"POST", "PUT", "PATCH"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Delivery(Value, frozen=True):
     """What a receiver is told about the attempt. Ids are as clients see them (`tsk_…`, `sch_…`)."""
 
     task_id: str
@@ -119,7 +118,7 @@ def build(delivery: Delivery, secrets: Sequence[bytes], timestamp_s: int) -> tup
     return head, [*(pair for pair in pairs if pair[0].lower() not in own), *delivery.headers]
 
 
-class _Replaceable(msgspec.Struct, frozen=True):
+class _Replaceable(Value, frozen=True):
     """What a caller may set in place of ours, as pairs and as it goes out."""
 
     pairs: tuple[Header, ...]

@@ -65,8 +65,11 @@ class WireCall:
         self._owner.cut(self)
 
 
-class Wire(asyncio.Protocol):
-    """The protocol of one connection; one request at a time."""
+class Wire:
+    """The protocol of one connection; one request at a time.
+
+    It is none of `asyncio.Protocol`, which has nothing that it would leave as it is: without a base it can be compiled.
+    """
 
     __slots__ = (
         "_closed",

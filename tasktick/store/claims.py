@@ -5,11 +5,10 @@ A claim needs the live term of the task's partition. How attempts end is in `end
 
 from collections.abc import Mapping
 
-import msgspec
-
 from tasktick.model.ids import PARTITIONS, partition_of
 from tasktick.model.state import State
 from tasktick.model.task import Claimed, Taken
+from tasktick.model.value import Value
 from tasktick.store import lateness
 from tasktick.store.counts import Deltas
 from tasktick.store.due import BEGINNING
@@ -21,7 +20,7 @@ PAYLOADS_CHARS_MAX = 4_194_304
 PAYLOAD_CHARS_SURE = 16_384
 
 
-class ClaimRequest(msgspec.Struct, frozen=True):
+class ClaimRequest(Value, frozen=True):
     """Who claims, under which terms (epoch by partition), and for how long."""
 
     node: str

@@ -15,7 +15,6 @@ from http import HTTPStatus
 from itertools import repeat
 from typing import Any
 
-import msgspec
 from msgspec.structs import astuple
 
 from tasktick.errors import StoreError, StoreUnavailable
@@ -24,6 +23,7 @@ from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Recorder
 from tasktick.model.state import TERMINAL, Event, State, after
 from tasktick.model.task import Due
+from tasktick.model.value import Value
 from tasktick.store import failures, lines, schedule_faults, schedules, waiting
 from tasktick.store.counts import Deltas
 from tasktick.store.failures import FireEnd
@@ -32,7 +32,7 @@ from tasktick.store.protocol import Batch, Lane, Transaction, Writer
 from tasktick.store.rows import EndFault
 
 
-class Ended(msgspec.Struct, frozen=True, gc=False):
+class Ended(Value, frozen=True):
     """What became of an attempt's end: the state that followed, or stale."""
 
     id: str

@@ -47,6 +47,7 @@ def test_light_commands_do_not_load_the_daemon() -> None:
 def test_version() -> None:
     lines = dict(line.split(maxsplit=1) for line in run("version").stdout.splitlines())
     assert lines["tasktick"] == __version__
+    assert lines["compiled"] == "no"
     assert set(lines) == {"tasktick", "python", "sqlite", "aiohttp", "uvloop", "tzdata"}
     assert lines["tzdata"] == zones.version()
     assert json.loads(run("version", "-o", "json").stdout) == lines

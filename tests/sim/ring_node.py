@@ -94,7 +94,7 @@ class RingDatabase(PostgresDatabase):
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         if lane is not Lane.FIRE:
             return await super().write(operation, lane)
-        issue = self._watch.issuing(self.incarnation(), is_claim="_claim" in operation.__qualname__)
+        issue = self._watch.issuing(self.incarnation(), is_claim="_claim" in repr(operation))
 
         async def noted(tx: Transaction) -> T:
             self._watch.server.issue = issue

@@ -1,10 +1,11 @@
 """The connections of the wire: how many there are, which is used again, who waits, and what the connector knows."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -160,20 +161,27 @@ async def test_a_connection_with_more_to_send_is_not_used_again() -> None:
         assert receiver.connections == 2
 
 
-async def test_the_clock_is_looked_at_when_the_bytes_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+class _Stopping(Sequence[tuple[str, str]]):
+    """Headers at which the process is stopped for a while."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, at: Any) -> Any:
+        self._clock.moved_ms += 60_000
+        return [("x-one", "1")][at]
+
+
+async def test_the_clock_is_looked_at_when_the_bytes_are_made() -> None:
     """A process may be stopped for longer than its claim lasts, and go on where it was."""
     clock = Clock()
     async with Receiver(honest) as receiver, started(clock) as sender:
         await many(sender, receiver.url, 1)
-        made = sender.begin.__globals__["request_bytes"]
-
-        def stopped_after(*given: object) -> object:
-            data = made(*given)
-            clock.moved_ms += 60_000
-            return data
-
-        monkeypatch.setitem(sender.begin.__globals__, "request_bytes", stopped_after)
-        late = Request("POST", receiver.url, [], b"{}", clock.now_ms() + 5_000, clock.now_ms() + 2_000)
+        headers = _Stopping(clock)
+        late = Request("POST", receiver.url, headers, b"{}", clock.now_ms() + 5_000, clock.now_ms() + 2_000)
         outcome = await sender.send(late)
         assert (outcome.error_code, outcome.byte_left, len(receiver.hits)) == ("too_late", False, 1)
 

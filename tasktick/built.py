@@ -1,0 +1,8 @@
+"""How this installation was built: its hot path as it stands here, or compiled from it (`make compiled`)."""
+
+from tasktick import metrics
+
+
+def is_compiled() -> bool:
+    """Whether the hot path is C."""
+    return not metrics.__file__.endswith(".py")
