@@ -73,6 +73,8 @@ class PeerSite:
         command = [str(interpreter(self._peer)), str(PROGRAMS / self._peer.program), verb]
         # A Python program takes from us how it learns that its parent is gone.
         environment = {"PYTHONPATH": str(processes.ROOT), "PYTHONDONTWRITEBYTECODE": "1", "NODE_ENV": "production"}
+        # Its programs lie beside one another, and not where ours are found.
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
         with self._log.open("ab") as log:
             return subprocess.Popen(
                 [*command, json.dumps({"store": self._server.address, **options})],
@@ -80,7 +82,7 @@ class PeerSite:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **environment},
+                env={**inherited, **environment},
             )
 
     def _ask(self, verb: str, options: dict[str, Any], seconds_max: float) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def assert_aiohttp_is_known() -> None:
 class ExpressHandler(RequestHandler):
     """aiohttp's protocol, and the short way before it."""
 
-    __slots__ = ("_beginner", "_is_at_border", "_resting", "_said", "address", "head")
+    __slots__ = ("_beginner", "_held", "_is_at_border", "_resting", "_said", "address", "head")
 
     def __init__(self, server: Server, beginner: Beginner, **kwargs: Any) -> None:
         super().__init__(server, **kwargs)
@@ -139,6 +139,8 @@ class ExpressHandler(RequestHandler):
         self._beginner = beginner
         # What aiohttp's loop waits for, while a request is on its short way.
         self._resting: asyncio.Future[None] | None = None
+        # What has come between an answer and the turn in which aiohttp's loop waits again.
+        self._held = b""
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._resting is not None:
@@ -146,6 +148,22 @@ class ExpressHandler(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._held:
+            self._held += data
+        elif self._waiter is None and not self._request_in_progress and not self._messages:
+            # Its loop comes round a turn after its answer has left, and a quick client is quicker than that: its next
+            # request, and so all that follow, would go the long way.
+            self._held = data
+            self._loop.call_soon(self._let_go)
+        else:
+            self._take(data)
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, b""
+        if self.transport is not None:
+            self._take(held)
+
+    def _take(self, data: bytes) -> None:
         waiter = self._waiter
         if waiter is None or waiter.done():
             self._feed(data)
