@@ -32,6 +32,14 @@ WAITING := -n 3 --dist worksteal --ignore $(ALONE)
 AT_LENGTH := tests/api/test_preview.py tests/sim/test_forecast.py tests/cli/test_described.py tests/cli/test_described_ring.py
 PYTEST := $(BIN)/python -m pytest -q
 
+# The hot path compiled, and where it runs from.
+COMPILED := build/compiled
+COMPILED_FROM := build/compiled-from
+CAN_COMPILE = $(shell command -v cc >/dev/null && $(BIN)/python -c $(HAS_HEADERS) 2>/dev/null && echo yes)
+HAS_HEADERS := 'import pathlib, sys, sysconfig; sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())'
+NO_COMPILER := "Compiling needs a C compiler and the headers of Python (Debian: gcc, python3-dev); nothing else does."
+AS_COMPILED = PYTHONSAFEPATH=1 PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR)"
+
 .PHONY: help
 help: ## List these targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,7 +63,7 @@ run: $(INSTALLED) ## Start it on this machine, data in ./tasktick-data. Another 
 	@exec $(BIN)/tasktick serve --allow-network 127.0.0.0/8 $(ARGS)
 
 .PHONY: test
-test: lint types test-fast test-postgres test-processes test-alone test-binary ## Run every check and every test: what CI runs.
+test: lint types test-fast test-postgres test-processes test-alone test-compiled test-binary ## Run every check and every test: what CI runs.
 
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## Run the tests that need no processes of their own, on both event loops.
@@ -73,6 +81,19 @@ test-processes: $(INSTALLED) ## Run the tests with real processes and kill -9, t
 .PHONY: test-alone
 test-alone: $(INSTALLED) ## Run the tests with hostile receivers, one at a time and with nothing beside them.
 	@$(PYTEST) $(ALONE) $(ARGS)
+
+# What the compiled modules do: alone, in simulated nodes and rings, and with receivers that mean harm.
+OF_THE_HOT_PATH := tests/unit/dispatch tests/unit/ready tests/unit/scheduler tests/unit/test_metrics.py tests/sim
+
+.PHONY: test-compiled
+test-compiled: $(INSTALLED) ## Run what tests the hot path with it compiled, where this machine can compile.
+ifneq ($(CAN_COMPILE),)
+	@$(MAKE) compiled
+	@$(AS_COMPILED) $(PYTEST) -o pythonpath= $(TOGETHER) $(OF_THE_HOT_PATH) $(ARGS)
+	@$(AS_COMPILED) $(PYTEST) -o pythonpath= $(ALONE) $(ARGS)
+else
+	@echo $(NO_COMPILER) "Not tested: the hot path compiled."
+endif
 
 .PHONY: test-chaos
 test-chaos: $(INSTALLED) ## Run every chaos suite, every planted bug, and what draws at random for as long as CI has no time for.
@@ -120,27 +141,24 @@ sim: $(INSTALLED) ## Run nodes and rings in virtual time, crashing at any await:
 
 # The package with its hot path as C. It is made from a copy: what the compiler leaves must not lie among the sources,
 # where it would be run in place of what was changed since.
-COMPILED := build/compiled
-COMPILED_FROM := build/compiled-from
-NO_COMPILER := "Compiling needs a C compiler and the headers of Python (Debian: gcc and python3-dev); nothing else needs them."
-
-$(COMPILED)/.built: pyproject.toml $(shell find tasktick -type f ! -name '*.pyc') $(INSTALLED)
-	@command -v cc >/dev/null || { echo $(NO_COMPILER) >&2; exit 1; }
-	@echo "Compiling the hot path into $(COMPILED), for some 40 seconds ..."
-	@rm -rf $(COMPILED) $(COMPILED_FROM)
+$(COMPILED)/.built: Makefile pyproject.toml $(shell find tasktick -type f ! -name '*.pyc') $(INSTALLED)
+	@test -n "$(CAN_COMPILE)" || { echo $(NO_COMPILER) >&2; exit 1; }
+	@echo "Compiling the hot path, for some 40 seconds ..."
+	@rm -rf $(COMPILED) $(COMPILED_FROM) dist/tasktick-*-cp*.whl
 	@mkdir -p $(COMPILED_FROM)
 	@cp -r tasktick pyproject.toml README.md LICENSE $(COMPILED_FROM)
-	@HATCH_BUILD_HOOKS_ENABLE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		--no-build-isolation --target $(COMPILED) ./$(COMPILED_FROM) || { echo $(NO_COMPILER) >&2; exit 1; }
+	@HATCH_BUILD_HOOKS_ENABLE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+		--no-build-isolation --wheel-dir dist ./$(COMPILED_FROM)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(COMPILED) \
+		dist/tasktick-*-cp*.whl
 	@touch $@
 
 .PHONY: compiled
-compiled: $(COMPILED)/.built ## Compile the hot path (mypyc), into build/compiled: the same code, a tenth faster or so.
+compiled: $(COMPILED)/.built ## Build the wheel with its hot path compiled by mypyc, dist/tasktick-*-cp*.whl.
 
-# What is measured is what an image holds: compiled, where there is a compiler. PLAIN=1 measures it as it stands here.
+# Measured is what is compiled, where this machine can do that. PLAIN=1 measures it as it stands here.
 PLAIN ?=
-BUILT = $(if $(PLAIN),,$(shell $(MAKE) compiled >&2 || echo "Measured as it is, not compiled." >&2))PYTHONSAFEPATH=1 \
-	PYTHONPATH="$(if $(PLAIN),,$(CURDIR)/$(COMPILED):)$(CURDIR)"
+BUILT = $(if $(PLAIN)$(if $(CAN_COMPILE),,no),PYTHONPATH="$(CURDIR)",$(shell $(MAKE) compiled >&2)$(AS_COMPILED))
 
 .PHONY: bench
 bench: $(INSTALLED) ## Measure it against limits measured in the same run: ONLY=fire runs one question.

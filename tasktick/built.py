@@ -1,6 +1,11 @@
 """How this installation was built: its hot path as it stands here, or compiled from it (`make compiled`)."""
 
-from tasktick import metrics
+from tasktick import __version__, metrics
+
+
+def facts() -> dict[str, str | bool]:
+    """For a log."""
+    return {"version": __version__, "compiled": is_compiled()}
 
 
 def is_compiled() -> bool:

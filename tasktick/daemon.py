@@ -24,14 +24,13 @@ from random import Random
 
 import msgspec
 
-from tasktick import __version__, logs, reload
+from tasktick import __version__, built, logs, reload
 from tasktick.access import operator_key, shared_vault, vault
 from tasktick.access.key_use import KeyUse
 from tasktick.access.signing_keys import SigningKeys
 from tasktick.api.event_feed import EventFeed
 from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
-from tasktick.built import is_compiled
 from tasktick.clock import StoreClock, SystemClock
 from tasktick.cluster.joining import ring_of
 from tasktick.dispatch import signing
@@ -361,14 +360,7 @@ class Daemon:
     def _say_where(self, door: socket.socket, key: operator_key.OperatorKey | None) -> None:
         """Leave the address where `tasktick ctl` looks, and tell a person what to do next."""
         url = url_of(door)
-        log.info(
-            "daemon_started",
-            version=__version__,
-            compiled=is_compiled(),
-            url=url,
-            data=str(self._data),
-            pid=os.getpid(),
-        )
+        log.info("daemon_started", **built.facts(), url=url, data=str(self._data), pid=os.getpid())
         if self.host.is_first:
             may_loop_back = classify("127.0.0.1", self._policy).permitted
             self._announce(greeting(url, self._data, key, loopback_allowed=may_loop_back))

@@ -111,9 +111,8 @@ class Node:
             near_ms=scheduler.near_ms,
             timers_max=scheduler.timers_max,
         )
-        # Dead letters get their ids in the store's thread: a maker of their own, which nobody else draws from.
+        # Dead letters, and fires made where a request is written, draw theirs in the store's thread: a maker for each.
         self._letter_ids = IdMaker(Random(world.random.getrandbits(64)))
-        # So do fires that are made where a request is written.
         self._deciding_ids = IdMaker(Random(world.random.getrandbits(64)))
         self.seat = self._take_seat() if world.database.shared else None
         self._build_loops()
