@@ -1,7 +1,7 @@
 """Lanes, the tenants that they belong to, and the lines in which they wait before a full gate.
 
 Heaps and orders here are lazy: what is no longer true stays in them until it comes to the top or until it outweighs
-what is. An item of a lane is live while the queue's index still holds that very item; a lane's place
+what is. An item of a lane is live while the queue's index still holds it, by its ticket; a lane's place
 among its tenant's lanes or in a line is live while the lane holds that place's ticket. The deadline
 beside a place is that of the lane's first entry or earlier, never later.
 """
@@ -18,6 +18,12 @@ Item = tuple[int, int, Entry]
 Index = dict[str, Item]
 LaneKey = tuple[str, str, str]
 SLACK = 16
+
+
+def is_live(item: Item, index: Index) -> bool:
+    """Whether the index still holds this very item: a task that went and came back has another ticket."""
+    held = index.get(item[2].id)
+    return held is not None and held[1] == item[1]
 
 
 class Lane:
@@ -48,7 +54,7 @@ class Lane:
     def first(self, index: Index) -> Item | None:
         """The live item with the earliest virtual deadline."""
         items = self.items
-        while (item := items.first()) is not None and index.get(item[2].id) is not item:
+        while (item := items.first()) is not None and not is_live(item, index):
             items.pop()
         return item
 
@@ -71,7 +77,7 @@ class Lane:
     def shed(self, index: Index) -> None:
         """Drop dead items when they outweigh the live ones."""
         if len(self.items) > 2 * self.count + SLACK:
-            self.items.keep(lambda item: index.get(item[2].id) is item)
+            self.items.keep(lambda item: is_live(item, index))
 
 
 Place = tuple[int, int, Lane]

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from tasktick.ready.deadline import STEP_MS, Entry, virtual_deadline
 from tasktick.ready.fair import FairShare
-from tasktick.ready.lane import SLACK, Index, Item, Lane, LaneKey, Line, Tenant
+from tasktick.ready.lane import SLACK, Index, Item, Lane, LaneKey, Line, Tenant, is_live
 from tasktick.ready.limits import Gate, Limits, Reason
 from tasktick.ready.standing import Standing
 
@@ -171,7 +171,7 @@ class ReadyQueue:
         """
         while self._early:
             wake_at, item = self._early[0]
-            if self._index.get(item[2].id) is item:
+            if is_live(item, self._index):
                 return wake_at
             heappop(self._early)
         return None
@@ -226,7 +226,7 @@ class ReadyQueue:
         taken = 0
         while taken < room and (item := items.first()) is not None:
             entry = item[2]
-            if index.get(entry.id) is not item:
+            if not is_live(item, index):
                 items.pop()
                 continue
             if entry.wake_at > now_ms:
@@ -285,7 +285,7 @@ class ReadyQueue:
             entry = item[2]
             self._put(self._lanes[entry.tenant, entry.queue, entry.host], item)
         if len(self._early) > 2 * len(self._index) + SLACK:
-            self._early = [pair for pair in self._early if self._index.get(pair[1][2].id) is pair[1]]
+            self._early = [pair for pair in self._early if is_live(pair[1], self._index)]
             heapify(self._early)
 
     # Lanes: opened, filed among their tenant's, waiting in line, woken.

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from tasktick.dispatch.dispatcher import CLAIM_GROWTH, CONNECTING_MAX
+from tasktick.dispatch.dispatcher import CONNECTING_MAX
 from tasktick.dispatch.sender import SpawningSender
 from tasktick.model.state import State
-from tasktick.model.task import Due
-from tasktick.ready.queue import ReadyQueue
+from tasktick.model.task import Taken
 from tasktick.settings import Config, SchedulerConfig
+from tasktick.store import claims
+from tasktick.store.protocol import Transaction
 from tests.sim.stage import Stage, Told, play
 
 pytestmark = pytest.mark.slow
@@ -55,43 +56,45 @@ def test_nothing_is_claimed_while_connections_wait_to_be_begun(monkeypatch: pyte
     play(scenario)
 
 
-def test_claims_begin_small_and_grow_while_they_find_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of the claims that are made, in their order."""
+    found: list[int] = []
+    take = claims.take
+
+    async def noted(tx: Transaction, ids: list[str], request: claims.ClaimRequest) -> list[Taken]:
+        found.append(len(ids))
+        return await take(tx, ids, request)
+
+    monkeypatch.setattr(claims, "take", noted)
+    return found
+
+
+def test_claims_begin_small_and_grow_while_they_find_connections(sizes: list[int]) -> None:
     """Nobody knows at first what a large one would bring: what another tenant has comes with the next one."""
-    limits: list[int] = []
-    pop = ReadyQueue.pop
-
-    def noted(queue: ReadyQueue, limit: int, now_ms: int) -> list[Due]:
-        limits.append(limit)
-        return pop(queue, limit, now_ms)
-
-    monkeypatch.setattr(ReadyQueue, "pop", noted)
 
     async def scenario(stage: Stage) -> None:
         await stage.node.start()
         assert await stage.ended(await stage.add(1_000, 1_000)) < 5
-        assert limits[0] == CONNECTING_MAX < max(limits)
+        assert sizes[0] == CONNECTING_MAX < max(sizes)
         await asyncio.sleep(60)
-        assert limits[-1] == CONNECTING_MAX, "where there is little, a large claim is not to be the next"
+        before = len(sizes)
+        assert await stage.ended(await stage.add(2_000, 200)) < 5
+        assert sizes[before] == CONNECTING_MAX, "where there was little, a large claim is not the next"
 
     play(scenario)
 
 
-def test_claims_grow_though_a_few_always_wait_for_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_grow_though_a_few_always_wait_for_a_connection(
+    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those are about to take one from a call that ends."""
-    limits: list[int] = []
-    pop = ReadyQueue.pop
-
-    def noted(queue: ReadyQueue, limit: int, now_ms: int) -> list[Due]:
-        limits.append(limit)
-        return pop(queue, limit, now_ms)
-
-    monkeypatch.setattr(ReadyQueue, "pop", noted)
     monkeypatch.setattr(SpawningSender, "connecting", property(lambda self: CONNECTING_MAX // 4))
 
     async def scenario(stage: Stage) -> None:
         await stage.node.start()
         assert await stage.ended(await stage.add(1_000, 1_000)) < 5
-        assert max(limits) >= CLAIM_GROWTH * CONNECTING_MAX
+        assert max(sizes) > CONNECTING_MAX
 
     play(scenario)
 
