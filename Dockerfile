@@ -9,7 +9,7 @@ RUN if [ -n "$COMPILED" ]; then \
       apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev; \
     fi \
  && python -m venv /opt/tasktick \
- && HATCH_BUILD_HOOKS_ENABLE="$COMPILED" /opt/tasktick/bin/pip install --no-cache-dir ".[all]" \
+ && HATCH_BUILD_HOOKS_ENABLE="${COMPILED:+1}" /opt/tasktick/bin/pip install --no-cache-dir ".[all]" \
  && /opt/tasktick/bin/pip uninstall --yes pip
 
 FROM python:3.13-slim

@@ -91,6 +91,7 @@ ifneq ($(CAN_COMPILE),)
 	@$(MAKE) compiled
 	@$(AS_COMPILED) $(PYTEST) -o pythonpath= $(TOGETHER) $(OF_THE_HOT_PATH) $(ARGS)
 	@$(AS_COMPILED) $(PYTEST) -o pythonpath= $(ALONE) $(ARGS)
+	@TASKTICK_COMPILED="$$(ls dist/tasktick-*-cp*.whl)" $(PYTEST) tests/install/test_wheel.py -k compiled $(ARGS)
 else
 	@echo $(NO_COMPILER) "Not tested: the hot path compiled."
 endif
@@ -171,7 +172,7 @@ bench-peers: $(INSTALLED) ## Measure it beside its peers, which are installed ap
 
 .PHONY: dist
 dist: $(INSTALLED) ## Build the sdist, and the wheel from it, into dist/.
-	@rm -f dist/*.whl dist/*.tar.gz
+	@rm -rf dist/*.whl dist/*.tar.gz $(COMPILED)
 	@$(BIN)/python -m build --no-isolation
 
 # An environment of its own: what the tests and checks need must not get into the binary.

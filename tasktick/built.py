@@ -1,5 +1,7 @@
 """How this installation was built: its hot path as it stands here, or compiled from it (`make compiled`)."""
 
+from inspect import isfunction
+
 from tasktick import __version__, metrics
 
 
@@ -10,4 +12,4 @@ def facts() -> dict[str, str | bool]:
 
 def is_compiled() -> bool:
     """Whether the hot path is C."""
-    return not metrics.__file__.endswith(".py")
+    return not isfunction(metrics.Metrics.attempted)

@@ -149,8 +149,10 @@ class ExpressHandler(RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         if self._held:
-            self._held += data
-        elif self._waiter is None and not self._request_in_progress and not self._messages:
+            # So much could not take the short way, nor is it to be kept here: aiohttp has bounds for it.
+            self._let_go()
+            self._take(data)
+        elif data and self._waiter is None and not self._request_in_progress and not self._messages:
             # Its loop comes round a turn after its answer has left, and a quick client is quicker than that: its next
             # request, and so all that follow, would go the long way.
             self._held = data
@@ -160,8 +162,12 @@ class ExpressHandler(RequestHandler):
 
     def _let_go(self) -> None:
         held, self._held = self._held, b""
-        if self.transport is not None:
-            self._take(held)
+        if held and self.transport is not None:
+            try:
+                self._take(held)
+            except BaseException:  # as where a transport calls: nobody else would end the connection
+                self.force_close()
+                raise
 
     def _take(self, data: bytes) -> None:
         waiter = self._waiter

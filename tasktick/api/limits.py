@@ -191,10 +191,14 @@ class LimitedProtocol(ExpressHandler):
             self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if not self._admitted or self._told:
+        if self._admitted:
+            super().data_received(data)
+
+    def _take(self, data: bytes) -> None:
+        if self._told:
             return
         before = self._request_count
-        super().data_received(data)
+        super()._take(data)
         if self._request_count != before:
             self._head_came()
         elif self._is_idle() and data:

@@ -36,6 +36,7 @@ def program(tmp_path: Path) -> Program:
 
 def test_it_brings_what_it_needs(program: Program) -> None:
     versions = program.run("version").stdout
+    assert "compiled  no\n" in versions
     assert f"tzdata    {tzdata.IANA_VERSION}\n" in versions  # its own time zones, where the system has none
     assert Path(BINARY).stat().st_size < SIZE_MAX_BYTES
 

@@ -14,6 +14,8 @@ import pytest
 from tests.cli.program import CHECKOUT, Program
 from tests.install.smoke import try_out
 
+COMPILED = os.environ.get("TASKTICK_COMPILED", "")
+
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
@@ -50,10 +52,24 @@ def test_the_sdist_has_what_a_packager_needs(built: Path) -> None:
 
 
 def test_the_wheel_serves_where_there_is_no_checkout(built: Path, tmp_path: Path) -> None:
-    environment, folder = tmp_path / "environment", tmp_path / "empty"
+    (wheel,) = built.glob("*.whl")
+    program = installed(wheel, tmp_path)
+    assert "compiled  no\n" in program.run("version").stdout
+    try_out(program)
+
+
+@pytest.mark.skipif(not COMPILED, reason="no compiled wheel was named: make test-compiled")
+def test_the_compiled_wheel_serves_too(tmp_path: Path) -> None:
+    program = installed(CHECKOUT / COMPILED, tmp_path)
+    assert "compiled  yes\n" in program.run("version").stdout
+    try_out(program)
+
+
+def installed(wheel: Path, place: Path) -> Program:
+    """What is installed from it, started in an empty folder."""
+    environment, folder = place / "environment", place / "empty"
     folder.mkdir()
     venv.create(environment, symlinks=True)
-    (wheel,) = built.glob("*.whl")
     python = environment / "bin" / "python"
     run(sys.executable, "-m", "pip", f"--python={python}", "install", "--quiet", "--no-deps", "--no-index", wheel)
     # What it stands on comes from here: a folder in a .pth file adds what is in it, but not the checkout that the
@@ -63,6 +79,4 @@ def test_the_wheel_serves_where_there_is_no_checkout(built: Path, tmp_path: Path
     where = [str(python), "-P", "-c", "import tasktick; print(tasktick.__file__)"]
     found = subprocess.run(where, cwd=folder, env={}, capture_output=True, text=True, check=True).stdout
     assert found.startswith(str(packages))
-
-    program = Program(folder, [environment / "bin" / "tasktick"])
-    try_out(program)
+    return Program(folder, [environment / "bin" / "tasktick"])

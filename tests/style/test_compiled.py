@@ -34,7 +34,7 @@ def lost(source: str) -> Iterator[str]:
                 kept = set().union(*(SAID_BY.get(ast.unparse(base), set()) for base in node.bases))
                 if said - kept:
                     yield f"line {node.lineno}: class {node.name} says {', '.join(map(str, said - kept))} for itself"
-            case ast.Call(func=ast.Attribute(attr="gather"), args=[first, *_]) if not isinstance(first, ast.Starred):
+            case ast.Assign(targets=[ast.Tuple()], value=ast.Await(ast.Call(func=f))) if "gather" in ast.unparse(f):
                 yield f"line {node.lineno}: gather returns a list, and its types say a tuple"
 
 
@@ -49,6 +49,7 @@ def test_nothing_is_lost_when_it_is_compiled() -> None:
         ("class A(Value, gc=False): ...", True),
         ("class A(Value, frozen=True): ...", False),
         ("one, two = await asyncio.gather(a, b)", True),
+        ("one, two = await gather(*(a, b))", True),
         ("await asyncio.gather(*many)", False),
     ],
 )
