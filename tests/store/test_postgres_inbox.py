@@ -152,8 +152,9 @@ async def test_many_writers_and_readers(place: Place) -> None:
         own = [int(one.split("-")[1]) for one in heard[0] if one.startswith(f"{name}-")]
         assert own == sorted(own)
     assert await place.raws[0].fetchval("SELECT count(*) FROM event_inbox") == 0
-    settled, seen = await place.head()
-    assert 0 < settled <= seen
+    # Where it is settled may lie beyond the newest that was seen last: a smaller number can be committed later.
+    settled, _ = await place.head()
+    assert settled > 0
 
 
 async def test_lives_of_tasks_add_up_whoever_writes(place: Place, tmp_path: Path) -> None:
