@@ -36,7 +36,7 @@ ABORTS_MAX = 20
 # As many fill a transaction: nothing is waited for then.
 FULL_ROWS = 500
 # Creates of no more callers share a transaction: to part them would cost more than it saves.
-TOGETHER = 16
+TOGETHER = 40
 
 
 class Hand(msgspec.Struct):
@@ -111,7 +111,7 @@ class PostgresWriter(LaneWriter):
         if lane is not Lane.CREATE:
             return FULL_ROWS
         callers = len(self._lanes[lane]) + sum(hand.callers for hand in hands)
-        return max(TOGETHER, -(-callers // len(hands)))
+        return TOGETHER if callers <= TOGETHER else -(-callers // len(hands))
 
     def _take(self, lane: Lane) -> list[Job]:
         """The first that waits, and those behind it that are of the same batch, up to a share of all."""
