@@ -142,7 +142,8 @@ sim: $(INSTALLED) ## Run nodes and rings in virtual time, crashing at any await:
 
 # The package with its hot path as C. It is made from a copy: what the compiler leaves must not lie among the sources,
 # where it would be run in place of what was changed since.
-$(COMPILED)/.built: Makefile pyproject.toml $(shell find tasktick -type f ! -name '*.pyc') $(INSTALLED)
+# Folders too: a module that is gone must be gone there.
+$(COMPILED)/.built: Makefile pyproject.toml $(shell find tasktick ! -name '*.pyc' ! -name __pycache__) $(INSTALLED)
 	@test -n "$(CAN_COMPILE)" || { echo $(NO_COMPILER) >&2; exit 1; }
 	@echo "Compiling the hot path, for some 40 seconds ..."
 	@rm -rf $(COMPILED) $(COMPILED_FROM) dist/tasktick-*-cp*.whl
@@ -159,15 +160,19 @@ compiled: $(COMPILED)/.built ## Build the wheel with its hot path compiled by my
 
 # Measured is what is compiled, where this machine can do that. PLAIN=1 measures it as it stands here.
 PLAIN ?=
-BUILT = $(if $(PLAIN)$(if $(CAN_COMPILE),,no),PYTHONPATH="$(CURDIR)",$(shell $(MAKE) compiled >&2)$(AS_COMPILED))
+IS_PLAIN = $(PLAIN)$(if $(CAN_COMPILE),,yes)
+BUILD = $(if $(IS_PLAIN),:,$(MAKE) compiled)
+BUILT = $(if $(IS_PLAIN),PYTHONPATH="$(CURDIR)",$(AS_COMPILED))
 
 .PHONY: bench
 bench: $(INSTALLED) ## Measure it against limits measured in the same run: ONLY=fire runs one question.
+	@$(BUILD)
 	@$(BUILT) $(BIN)/python -m bench.run $(ONLY) $(ARGS)
 
 .PHONY: bench-peers
 bench-peers: $(INSTALLED) ## Measure it beside its peers, which are installed apart, in build/peers: ONLY=fire, ARGS=--quick.
 	@$(BIN)/python -m bench.peers.install
+	@$(BUILD)
 	@$(BUILT) $(BIN)/python -m bench.peers.run $(ONLY) $(ARGS)
 
 .PHONY: dist

@@ -1,7 +1,7 @@
-"""What most values are: frozen, and of plain things, so that the collector need not look at them.
+"""What values of compiled modules are: frozen, and of plain things, so that the collector need not look at them.
 
-In a module that is compiled a class can have this from a base alone: what stands beside the bases, such as
-`frozen=True`, is for who checks types, and is lost.
+There a class can have this from a base alone: what stands beside the bases, such as `frozen=True`, is for who checks
+types, and is lost.
 """
 
 import msgspec
