@@ -10,7 +10,6 @@ nothing changes. It also says that a terminal is gone, and then it is a stop.
 """
 
 import asyncio
-import gc
 import os
 import resource
 import secrets
@@ -24,7 +23,7 @@ from random import Random
 
 import msgspec
 
-from tasktick import __version__, built, logs, reload
+from tasktick import __version__, built, interpreter, logs, reload
 from tasktick.access import operator_key, shared_vault, vault
 from tasktick.access.key_use import KeyUse
 from tasktick.access.signing_keys import SigningKeys
@@ -64,8 +63,6 @@ SECRET_BYTES = 32
 SAME_SIGNAL_MS = 300
 # Files besides connections: the store, logs, the loop's own.
 FILES_SPARE = 128
-# How long a thread that is at work may keep the interpreter from another that waits for it.
-SWITCH_SECONDS = 0.0005
 
 
 def address_policy(config: Config, door: socket.socket) -> AddressPolicy:
@@ -115,15 +112,6 @@ def fit_to_files(config: Config) -> Config:
     dispatch = msgspec.structs.replace(config.dispatch, in_flight_max=in_flight_max)
     server = msgspec.structs.replace(config.server, connections_max=connections_max)
     return msgspec.structs.replace(config, dispatch=dispatch, server=server)
-
-
-def tune_interpreter() -> None:
-    """What was loaded stays: the collector walking it again and again would be a third of the time under load. And the
-    store's threads get the interpreter soon: each statement waits for it, under load as long as this says."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 async def run_daemon(
@@ -264,6 +252,7 @@ class Daemon:
 
     async def start(self) -> None:
         """Bring everything up, in order; returns when clients are served."""
+        interpreter.tune()
         config, services = self._config, self.services
         services.spawn(self.host.listen(), "host")
         self.host.status("opening its store")
@@ -303,7 +292,7 @@ class Daemon:
         services.on_stop("event_streams", feed.close)
         await node.start()
         await server.start(door)
-        tune_interpreter()
+        interpreter.keep()
         self._say_where(door, key)
         if self._reload_asked:
             self.reload_or_stop()

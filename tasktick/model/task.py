@@ -5,10 +5,13 @@ and describes it; a `Payload` is what is sent, insert-only and numbered, so that
 is what was stored under the version that it claimed.
 """
 
+import struct
+from itertools import starmap
 from typing import Literal
 
 import msgspec
 
+from tasktick.model.ids import ID_CHARS
 from tasktick.model.retry import RetryPolicy
 from tasktick.model.state import State
 
@@ -20,6 +23,7 @@ DEFAULT_PRIORITY = 5
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_SLA_MS = 30_000
 TIMEOUT_LIMIT_MS = 3_600_000
+_ID = struct.Struct(f"{ID_CHARS // 2}s")
 
 
 class Target(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,10 +133,34 @@ class Due(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """An entry of the wheel, as the loader reads it."""
+    """When a task wants to be looked at, as nodes tell each other."""
 
     wake_at: int
     id: str
+
+
+class Timers(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The same of many, as the loader reads it: times, and ids in one piece. At a start there may be a million."""
+
+    times: list[int] = []
+    hexes: str = ""
+    """The ids, `ID_CHARS` of each."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __add__(self, others: "Timers") -> "Timers":
+        return Timers(self.times + others.times, self.hexes + others.hexes)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids, in the order of the times."""
+        return [self.hexes[at : at + ID_CHARS] for at in range(0, len(self.hexes), ID_CHARS)]
+
+    def keys(self, first: int = 0, last: int | None = None) -> list[int]:
+        """The same as numbers, which is what the wheel holds; from one place up to another."""
+        hexes = self.hexes[first * ID_CHARS : None if last is None else last * ID_CHARS]
+        return list(starmap(int.from_bytes, _ID.iter_unpack(bytes.fromhex(hexes))))
 
 
 class Claimed(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -17,7 +17,8 @@ class Horizon:
     """What will be due, and when to look next. It comes out `early_ms` ahead, to be claimed and sent on time."""
 
     def __init__(self, now: int, *, early_ms: int, near_ms: int, timers_max: int) -> None:
-        self._wheel = Wheel(now)
+        # Its clock is ahead of ours by as much as we are early.
+        self._wheel = Wheel(now + early_ms)
         self._timers_max = timers_max
         # By the number that stands for them in the wheel.
         self._near: dict[int, Due] = {}
@@ -52,20 +53,19 @@ class Horizon:
                 continue
             if row.wake_at <= near_until and len(self._near) < NEAR_ROWS_MAX:
                 self._near[key] = row
-            entries.append((row.wake_at - self.early_ms, key))
+            entries.append((row.wake_at, key))
         self._wheel.insert_many(entries)
         return len(entries)
 
-    def add_timers(self, timers: Sequence[Timer]) -> None:
-        """Take in what the loader has read of the further future."""
-        early_ms = self.early_ms
-        self._wheel.insert_many((timer.wake_at - early_ms, int(timer.id, 16)) for timer in timers)
+    def add_timers(self, times: Sequence[int], keys: Sequence[int]) -> None:
+        """Take in what the loader has read of the further future: instants, and the numbers of ids."""
+        self._wheel.insert_many(zip(times, keys, strict=True))
 
     def hear(self, timers: Iterable[Timer], now: int) -> int:
         """Take in what others say waits, as far as the wheel reaches; its row is read when its time has come."""
         known_until = self.takes_until(now)
         heard = [timer for timer in timers if timer.wake_at <= known_until]
-        self.add_timers(heard)
+        self.add_timers([timer.wake_at for timer in heard], [int(timer.id, 16) for timer in heard])
         return len(heard)
 
     def forget(self, task_id: str) -> None:
@@ -77,7 +77,7 @@ class Horizon:
         known: list[Due] = []
         unknown: list[str] = []
         near, until = self._near, now + self.early_ms
-        for key in self._wheel.advance(now):
+        for key in self._wheel.advance(until):
             row = near.get(key)
             if row is None:
                 unknown.append(f"{key:032x}")
@@ -88,4 +88,5 @@ class Horizon:
 
     def next_look(self) -> int | None:
         """When `expire` has something to do, at the earliest; None if nothing waits."""
-        return self._wheel.next_expiry()
+        expiry = self._wheel.next_expiry()
+        return None if expiry is None else expiry - self.early_ms

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from tasktick import logs
 from tasktick.clock import Clock, turns
-from tasktick.model.task import Due, Timer
+from tasktick.model.task import Due, Timers
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
 from tasktick.scheduler.ticker import Ticker
@@ -28,8 +28,11 @@ from tasktick.store.protocol import Reader
 log = logs.get("scheduler")
 
 PAGE_ROWS = 5_000
+# Of times and ids, which are a sixth of the work.
+FAR_PAGE_ROWS = 20_000
 # Of a page, so many are taken in a turn of the loop: all of it would be some 15 ms in which nothing is sent.
 TAKEN_AT_ONCE = 500
+FAR_TAKEN_AT_ONCE = 1_000
 # Of the time, so much may go into reading what is overdue.
 OVERDUE_SHARE = 1 / 20
 # What does not fit is read again when so much of the ready queue is free: each reading passes over the rest of it.
@@ -108,7 +111,7 @@ class Loader:
             await self._take(rows, now)
             if len(rows) < PAGE_ROWS or self._is_full():
                 return
-            stretch = stretch.beyond(rows[-1])
+            stretch = stretch.beyond(rows)
 
     async def _read_overdue(self, stretch: Stretch) -> None:
         """What of this is not known."""
@@ -117,13 +120,13 @@ class Loader:
             await self._read_between(stretch, now)
             return
         while not self._is_full():
-            timers = await self._timers(stretch)
-            ids = [one.id for one in timers if not (self._ready.contains(one.id) or self._in_hand(one.id))]
+            timers = await self._timers(stretch, PAGE_ROWS)
+            ids = [one for one in timers.ids if not (self._ready.contains(one) or self._in_hand(one))]
             if ids:
                 await self._take(await self._near.read(lambda tx, ids=ids: due_store.by_ids(tx, ids)), now)  # type: ignore[misc]
             if len(timers) < PAGE_ROWS:
                 return
-            stretch = stretch.beyond(timers[-1])
+            stretch = stretch.beyond(timers)
 
     async def _read_full(self) -> None:
         self._ticker.overflowed = False
@@ -135,7 +138,7 @@ class Loader:
             if self._is_full():
                 return
             if len(rows) == PAGE_ROWS:
-                stretch = stretch.beyond(rows[-1])
+                stretch = stretch.beyond(rows)
             elif now - stretch.until < self._config.look_back_ms / 2:
                 return
             else:  # it took so long that what has become due meanwhile is more than the near reading looks back over
@@ -163,29 +166,39 @@ class Loader:
             return
         stretch = Stretch(max(self._horizon.loaded_until, now) + 1, horizon)
         gains = self._gains
+        timers = await self._timers(stretch, FAR_PAGE_ROWS) if not self._horizon.is_full else Timers()
         while not self._horizon.is_full:
-            timers = await self._timers(stretch)
-            for first in range(0, len(timers), TAKEN_AT_ONCE):
-                self._horizon.add_timers(timers[first : first + TAKEN_AT_ONCE])
-                await turns(1)
+            if len(timers) < FAR_PAGE_ROWS:
+                await self._take_timers(timers)
+                if gains == self._gains:
+                    self._horizon.loaded_until = horizon
+                break
+            # The next page is read while this one is taken in.
+            stretch = stretch.beyond(timers)
+            coming, _ = await asyncio.gather(self._timers(stretch, FAR_PAGE_ROWS), self._take_timers(timers))
             if gains != self._gains:
                 break
-            if len(timers) < PAGE_ROWS:
-                self._horizon.loaded_until = horizon
-                break
             # The wheel knows all that is due before the last one's slot; the rest of that comes with the next page.
-            known_until = due_store.slot_begins(timers[-1].wake_at) - 1
+            known_until = due_store.slot_begins(timers.times[-1]) - 1
             self._horizon.loaded_until = max(self._horizon.loaded_until, known_until)
-            stretch = stretch.beyond(timers[-1])
+            timers = coming
         self._ticker.wake.set()
+
+    async def _take_timers(self, timers: Timers) -> None:
+        # A thread that reads the next ones has to begin first: it would wait for the interpreter until these are taken.
+        await self._clock.sleep_ms(1)
+        for first in range(0, len(timers), FAR_TAKEN_AT_ONCE):
+            last = first + FAR_TAKEN_AT_ONCE
+            self._horizon.add_timers(timers.times[first:last], timers.keys(first, last))
+            await turns(1)
 
     async def _page(self, stretch: Stretch) -> list[Due]:
         owned = self._owned()
         return await self._near.read(lambda tx: due_store.between(tx, stretch, PAGE_ROWS, owned))
 
-    async def _timers(self, stretch: Stretch) -> list[Timer]:
+    async def _timers(self, stretch: Stretch, rows: int) -> Timers:
         owned = self._owned()
-        return await self._near.read(lambda tx: due_store.timers(tx, stretch, PAGE_ROWS, owned))
+        return await self._near.read(lambda tx: due_store.timers(tx, stretch, rows, owned))
 
     def _is_full(self) -> bool:
         """The ready queue took no more: what is left is read again when it has room."""

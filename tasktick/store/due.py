@@ -4,7 +4,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tasktick.model.task import Due, TaskState, Timer
+from tasktick.model.ids import ID_CHARS
+from tasktick.model.task import Due, TaskState, Timers
 from tasktick.store import tasks
 from tasktick.store.protocol import Transaction, only
 
@@ -18,7 +19,7 @@ EACH_GROWTH = 4
 SLOT_BITS = 10
 
 
-T = TypeVar("T", Due, Timer)
+T = TypeVar("T", list[Due], Timers)
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -32,9 +33,10 @@ class Stretch(msgspec.Struct, frozen=True):
     last: tuple[int, str] | None = None
     """The row at which the page before ended: its time, its id."""
 
-    def beyond(self, last: Due | Timer) -> "Stretch":
-        """What is left of it after a page that ends with this row."""
-        return Stretch(self.since, self.until, (last.wake_at, last.id))
+    def beyond(self, page: list[Due] | Timers) -> "Stretch":
+        """What is left of it after a page."""
+        timers = page if isinstance(page, Timers) else Timers([page[-1].wake_at], page[-1].id)
+        return Stretch(self.since, self.until, (timers.times[-1], timers.hexes[-ID_CHARS:]))
 
     @property
     def bounds(self) -> dict[str, int | str]:
@@ -52,34 +54,34 @@ class _Page(msgspec.Struct, Generic[T], frozen=True, array_like=True):
     """What was read of some partitions; whether there may be more of them before the end of it."""
 
     is_cut: bool
-    rows: list[T]
+    rows: T
 
 
 async def between(tx: Transaction, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> list[Due]:
     """Waiting tasks of a stretch and of these partitions (all, if None). Fewer than `limit` are all that there are."""
     if partitions is None:
         return await tx.rows("due_between", Due, limit=limit, partitions=None, **stretch.bounds)
-    return await _within(tx, "due_in", _Page[Due], stretch, limit, partitions)
+    return await _within(tx, "due_in", _Page[list[Due]], [], stretch, limit, partitions)
 
 
-async def timers(tx: Transaction, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> list[Timer]:
-    """The same, as entries of the wheel."""
+async def timers(tx: Transaction, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> Timers:
+    """The same, as times and ids alone."""
     if partitions is None:
-        return await tx.rows("timers_between", Timer, limit=limit, partitions=None, **stretch.bounds)
-    return await _within(tx, "timers_in", _Page[Timer], stretch, limit, partitions)
+        found = await tx.rows("timers_between", Timers, limit=limit, partitions=None, **stretch.bounds)
+        return only(found) or Timers()
+    return await _within(tx, "timers_in", _Page[Timers], Timers(), stretch, limit, partitions)
 
 
 async def _within(
-    tx: Transaction, query: str, page: type[_Page[T]], stretch: Stretch, limit: int, partitions: list[str]
-) -> list[T]:
+    tx: Transaction, query: str, page: type[_Page[T]], found: T, stretch: Stretch, limit: int, partitions: list[str]
+) -> T:
     """Read some partitions, from each about its share; from where that was too little, more."""
-    found: list[T] = []
     each = max(EACH_LEAST, int(SHARES * limit) // max(len(partitions), 1))
     while partitions and len(found) < limit:
-        left = stretch.beyond(found[-1]) if found else stretch
+        left = stretch.beyond(found) if len(found) else stretch
         asked = {"limit": limit - len(found), "each": each, **left.bounds}
         (read,) = await tx.rows(query, page, partitions=partitions, **asked)
-        found += read.rows
+        found = found + read.rows
         if not read.is_cut:
             break
         each *= EACH_GROWTH

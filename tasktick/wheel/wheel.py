@@ -70,20 +70,28 @@ class Wheel:
     def insert_many(self, entries: Iterable[tuple[int, int]]) -> None:
         """Insert pairs of (due_ms, key). Fastest in order of due time, which is how an index is read."""
         elapsed_ms = self._elapsed_ms
-        ahead: list[int] = []
-        held = len(self._behind)
+        inserted = 0
+        # Of the last one: the slot, and what its due time was divided by to find it. Neighbours share it.
+        slot: list[int] = []
+        shift = 0
+        quotient: int | None = None
         try:
             for due_ms, key in entries:
                 if key >> KEY_BITS:
                     raise ValueError(f"a key is a number of 128 bits, this is not: {key:#x}")
-                if due_ms > elapsed_ms:
+                if due_ms >> shift != quotient:
+                    if due_ms <= elapsed_ms:
+                        heappush(self._behind, due_ms << KEY_BITS | key)
+                        inserted += 1
+                        continue
                     # An instant after the last tick (in the year 10889) waits for the last tick.
-                    ahead.append((due_ms if due_ms < LAST_TICK else LAST_TICK) << KEY_BITS | key)
-                else:
-                    heappush(self._behind, due_ms << KEY_BITS | key)
+                    due_ms = min(due_ms, LAST_TICK)
+                    slot, shift = self._slot_for(due_ms)
+                    quotient = due_ms >> shift
+                slot.append(due_ms << KEY_BITS | key)
+                inserted += 1
         finally:
-            self._count += len(ahead) + len(self._behind) - held
-            self._file(ahead)
+            self._count += inserted
 
     def advance(self, now_ms: int) -> list[int]:
         """Move to `now_ms`; return the keys due at or before it, by due time and key, each once."""
@@ -141,6 +149,13 @@ class Wheel:
             else:
                 self._file(held)
         self._elapsed_ms = now_ms
+
+    def _slot_for(self, due_ms: int) -> tuple[list[int], int]:
+        """Where an instant ahead waits, which from now on is occupied, and the shift of that level."""
+        level = self._levels[LEVEL_BY_LENGTH[(due_ms ^ self._elapsed_ms).bit_length()]]
+        index = due_ms >> level.shift & SLOT_MASK
+        level.occupied |= 1 << index
+        return level.slots[index], level.shift
 
     def _file(self, entries: Iterable[int]) -> None:
         """Put packed entries, none due before the wheel's time, where they wait: the hottest loop here."""

@@ -143,7 +143,7 @@ class Preview:
             await self._fire()
             timers = await database.read(lambda tx: due.timers(tx, Stretch(due.BEGINNING, 2**62), 10_000))
             look_at = await database.read(lambda tx: schedules.next_look(tx, due.BEGINNING))
-            coming = [timer.wake_at for timer in timers] + ([] if look_at is None else [look_at])
+            coming = timers.times + ([] if look_at is None else [look_at])
             if not coming or min(coming) > self._until:
                 return
             assert min(coming) > world.now, "what is due has been dealt with"

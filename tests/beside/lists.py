@@ -136,7 +136,7 @@ class ListRules(Pair):
             whole = left = due.Stretch(due.BEGINNING, until)
             while rows := await due.between(tx, left, limit, partitions):
                 found += rows
-                left = left.beyond(rows[-1])
+                left = left.beyond(rows)
             ids = [one.id for one in found]
             waiting = sorted(await due.by_ids(tx, ids), key=lambda one: one.id)
             timers = await due.timers(tx, whole, 100, partitions)

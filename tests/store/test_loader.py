@@ -53,6 +53,8 @@ async def make(world: World, times: list[int]) -> dict[str, int]:
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "PAGE_ROWS", PAGE_ROWS)
+    monkeypatch.setattr(loading, "FAR_PAGE_ROWS", PAGE_ROWS)
+    monkeypatch.setattr(loading, "FAR_TAKEN_AT_ONCE", 3)
 
 
 async def test_a_slot_of_many_pages_is_loaded_whole(world: World) -> None:

@@ -144,6 +144,23 @@ def test_a_key_has_128_bits_and_what_came_before_a_bad_one_stays() -> None:
     assert wheel.advance(NOW + 1) == [6, 5, KEY_MASK]
 
 
+@pytest.mark.parametrize("elapsed_ms", [0, 1, 255, 256, NOW])
+def test_neighbours_are_filed_as_each_would_be_alone(elapsed_ms: int) -> None:
+    """Whatever was inserted just before: behind the wheel's time, at it, on another level, beyond its end."""
+    instants = [-1, 0, 1, 255, 256, 257, 65_535, 65_536, NOW - 1, NOW, NOW + 1, NOW + 1, NOW + 256, LAST_TICK]
+    instants += [LAST_TICK + 1, LAST_TICK - 1, LAST_TICK + 2**40]
+    for first in instants:
+        for second in instants:
+            together, alone = Wheel(elapsed_ms), Wheel(elapsed_ms)
+            together.insert_many([(first, 1), (second, 2)])
+            alone.insert(1, first)
+            alone.insert(2, second)
+            looks = sorted({first, second, elapsed_ms} | {max(one - 1, elapsed_ms) for one in (first, second)})
+            assert [together.advance(one) for one in looks] == [alone.advance(one) for one in looks], (first, second)
+            assert together.advance(LAST_TICK + 1) == alone.advance(LAST_TICK + 1)
+            assert len(together) == len(alone)
+
+
 def test_the_last_tick_is_the_end_of_time() -> None:
     wheel = Wheel(NOW)
     wheel.insert(1, LAST_TICK + 12345)

@@ -42,13 +42,21 @@ SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wa
     WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN (2, 5)
 );
 
+-- Times, and ids in one piece: there may be a million of them.
+-- fragment: timers
+json_array(json_group_array(wake_at), coalesce(group_concat(id, ''), ''))
+
 -- name: timers_between
-SELECT json_group_array(json_array(wake_at, id)) FROM (
+SELECT json_array(
+    -- include: timers
+) FROM (
     -- include: waiting
 );
 
 -- name: timers_in
-SELECT json_array(json_array(json('false'), json_group_array(json_array(wake_at, id)))) FROM (
+SELECT json_array(json_array(json('false'),
+    -- include: timers
+)) FROM (
     -- include: waiting
 );
 
