@@ -19,7 +19,7 @@ from tasktick.clock import Clock, StoreClock
 from tasktick.cluster.ownership import Ownership
 from tasktick.cluster.seat import Hears, Ring, Seat
 from tasktick.dispatch.attempt import Sender, Unseal
-from tasktick.dispatch.completion import Completion
+from tasktick.dispatch.completion import Completion, SecondHand
 from tasktick.dispatch.deadlines import Deadlines
 from tasktick.dispatch.deadman import Deadman
 from tasktick.dispatch.dispatcher import Dispatcher
@@ -277,6 +277,8 @@ class Node:
             log.warning("orphans_rescued", attempts=orphans)
         await self.materialiser.start()
         services.run_loop(self.completion)
+        if world.database.shared:
+            services.run_loop(SecondHand(self.completion))
         services.on_stop("completion_flush", self.completion.flush, FLUSH_MS)
         services.run_loop(self.deadlines)
         services.run_loop(self.dispatcher)

@@ -1,4 +1,5 @@
-"""Makes outcomes durable: what ended while the last batch was being written is the next batch.
+"""Makes outcomes durable: what ended while the last batch was being written is the next batch. Where the store can write
+two beside each other, and more waits than one batch takes, a second hand helps with those that stand alone.
 
 Nothing here gives up: a full disk is waited for, with the outcomes in memory; a store that is broken stops
 the process, and the attempts are taken up as interrupted by the next one.
@@ -16,7 +17,7 @@ from tasktick.model.attempt import End
 from tasktick.model.ids import wire
 from tasktick.model.state import State
 from tasktick.model.task import Due
-from tasktick.store.endings import Ended, EndWriter
+from tasktick.store.endings import Ended, EndWriter, stands_alone
 
 log = logs.get("dispatch")
 
@@ -42,6 +43,8 @@ class Completion:
         retry_due: Callable[[Sequence[Due]], None],
     ) -> None:
         self.wake = asyncio.Event()
+        # More waits than one batch takes.
+        self.crowded = asyncio.Event()
         self._clock = clock
         self._writer = writer
         self._hands = hands
@@ -60,13 +63,22 @@ class Completion:
         """Write this end with the next batch."""
         self._waiting.append(end)
         self.wake.set()
+        if len(self._waiting) > BATCH_ROWS_MAX:
+            self.crowded.set()
 
     async def step(self) -> float:
         """Write what waits."""
-        if not self._waiting:
+        return await self._write() if self._waiting else IDLE_MS
+
+    async def help(self) -> float:
+        """Write a batch beside the one that `step` writes, if another is left for that."""
+        if len(self._waiting) <= BATCH_ROWS_MAX or not all(map(stands_alone, self._waiting[:BATCH_ROWS_MAX])):
             return IDLE_MS
+        return await self._write()
+
+    async def _write(self) -> float:
         batch, self._waiting = self._waiting[:BATCH_ROWS_MAX], self._waiting[BATCH_ROWS_MAX:]
-        self._writing = len(batch)
+        self._writing += len(batch)
         try:
             results = await self._writer.write(batch)
         except StoreUnavailable:
@@ -77,7 +89,7 @@ class Completion:
             self._waiting[:0] = batch
             raise
         finally:
-            self._writing = 0
+            self._writing -= len(batch)
         self._settle(batch, results)
         return 0 if self._waiting else IDLE_MS
 
@@ -131,3 +143,17 @@ def _due(end: End) -> Due:
     claimed = end.claimed
     assert end.due_at is not None
     return Due(claimed.id, claimed.tenant, claimed.queue, claimed.host, claimed.priority, end.due_at, end.due_at)
+
+
+class SecondHand:
+    """The loop that helps to write ends."""
+
+    name = "completion_helper"
+
+    def __init__(self, completion: Completion) -> None:
+        self.wake = completion.crowded
+        self._completion = completion
+
+    async def step(self) -> float:
+        """Help, if there is that much to write."""
+        return await self._completion.help()

@@ -118,6 +118,11 @@ def is_plain(one: End) -> bool:
     return one.event is Event.SUCCEED and one.expired_by is None
 
 
+def stands_alone(one: End) -> bool:
+    """Whether it makes no difference in which order this and others are written."""
+    return is_plain(one) and one.claimed.schedule_id is None
+
+
 async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]:
     """End attempts that are a plain success."""
     if await _any_bound(tx, ends):
