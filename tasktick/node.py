@@ -43,7 +43,7 @@ from tasktick.scheduler.retention import Retention
 from tasktick.scheduler.rounds import Rounds
 from tasktick.scheduler.sweeper import Rescue, Sweeper
 from tasktick.scheduler.ticker import Ticker
-from tasktick.service import Services
+from tasktick.service import Loop, Services
 from tasktick.settings import Config
 from tasktick.store import leases
 from tasktick.store.endings import EndWriter, end_batch
@@ -286,12 +286,9 @@ class Node:
         services.on_stop("hand_over", self._hand_over, HAND_OVER_MS)
         services.run_loop(self.loader)
         await services.until(self.loader.loaded)
-        services.run_loop(self.ticker)
-        services.run_loop(self.materialiser)
-        services.run_loop(self.sweeper)
-        services.run_loop(self.check_watch)
-        services.run_loop(self.retention)
-        services.run_loop(self.deadman)
+        loops: tuple[Loop, ...] = (self.ticker, self.materialiser, self.sweeper)
+        for loop in (*loops, self.check_watch, self.retention, self.deadman):
+            services.run_loop(loop)
         log.info("node_started", node=self.name, incarnation=self.incarnation, timers=len(self.horizon))
 
     async def _own_everything(self) -> None:

@@ -1,5 +1,5 @@
-"""Makes outcomes durable: what ended while the last batch was being written is the next batch. Where the store can write
-two beside each other, and more waits than one batch takes, a second hand helps with those that stand alone.
+"""Makes outcomes durable: what ended while the last batch was being written is the next batch. Where the store can
+write two beside each other, and more waits than one batch takes, a second hand helps with those that stand alone.
 
 Nothing here gives up: a full disk is waited for, with the outcomes in memory; a store that is broken stops
 the process, and the attempts are taken up as interrupted by the next one.

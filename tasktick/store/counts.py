@@ -54,12 +54,20 @@ class Deltas:
 
         What is written is forgotten: where other changes follow that are told by themselves, this is called before.
         """
-        rows = [[tenant, state, n] for (tenant, state), n in sorted(self._by_key.items()) if n]
+        rows = self._rows()
         if rows:
             await tx.run("counts_add", rows=rows)
         await events.record(tx, self._events, self._at)
         self._by_key.clear()
         self._events.clear()
+
+    def parameters(self) -> dict[str, Any]:
+        """What is to be written, for a statement that does so by itself."""
+        count = sum(map(len, self._events.values()))
+        return {"counts": self._rows(), "at": self._at, "events": count, "items": self._events}
+
+    def _rows(self) -> list[list[Any]]:
+        return [[tenant, state, n] for (tenant, state), n in sorted(self._by_key.items()) if n]
 
 
 async def read(tx: Transaction, tenant: str | None) -> list[Count]:

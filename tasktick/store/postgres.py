@@ -12,7 +12,7 @@ in one message with the commit. Else a node that is held in a transaction would 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ import msgspec
 
 from tasktick.errors import StoreBroken, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
 from tasktick.store.connect import Fault, PostgresConnection, fault_of
-from tasktick.store.protocol import Aborted, Operation
+from tasktick.store.protocol import Aborted, Alone, Operation
 from tasktick.store.queries import Positional, load, positional
 from tasktick.store.rows import decoder
 
@@ -209,12 +209,21 @@ async def write_with(raw: PostgresConnection, work: Operation[T], writer: str, m
     return result
 
 
+async def write_alone(raw: PostgresConnection, alone: Alone, results: Any, writer: str, mark: int) -> bool:
+    """Write what is one statement, a transaction by itself, under this mark; false if it wrote nothing."""
+    asked = {"writer": writer, "mark": mark, **alone.parameters}
+    tx = PostgresTransaction(raw)
+    (written,) = await _surely(raw, tx.rows(alone.query, int, **asked), results)
+    assert written in {0, len(alone.results)}, f"{alone.query} writes all or none"
+    return bool(written)
+
+
 async def was_committed(raw: PostgresConnection, writer: str, mark: int) -> bool:
     """Whether the transaction that set this mark is in the store, now that nobody can add it any more."""
     tx = PostgresTransaction(raw)
     try:
         await raw.execute(BEGIN_WRITE)
-        found = await tx.rows("mark_read", int, writer=writer)
+        found = await tx.rows("mark_settle", int, writer=writer, mark=mark)
     except BaseException as error:
         await _undo(raw, error)
         raise
@@ -238,7 +247,17 @@ async def write_unmarked(raw: PostgresConnection, operation: Operation[T], begin
 
 
 async def _commit(raw: PostgresConnection, result: Any, last_words: Sequence[str] = ()) -> None:
-    """Commit, with these before; what a synchronous standby may not have got is not known to be committed."""
+    """Commit, with these before."""
+
+    async def commit() -> None:
+        if await raw.execute("; ".join((*last_words, "COMMIT"))) != "COMMIT":
+            raise Aborted("The transaction was undone at its commit.")
+
+    await _surely(raw, commit(), result)
+
+
+async def _surely(raw: PostgresConnection, committing: Awaitable[T], result: Any) -> T:
+    """The answer to what commits; what a synchronous standby may not have got is not known to be committed."""
     warnings: list[str] = []
 
     def heard(_: Any, message: Any) -> None:
@@ -247,7 +266,9 @@ async def _commit(raw: PostgresConnection, result: Any, last_words: Sequence[str
 
     raw.add_log_listener(heard)
     try:
-        status = await raw.execute("; ".join((*last_words, "COMMIT")))
+        answer = await committing
+    except Aborted:
+        raise
     except BaseException as error:
         if fault_of(error) not in {None, Fault.LOST}:  # the server says what is wrong: nothing of it is there
             await _undo(raw, error)
@@ -258,11 +279,10 @@ async def _commit(raw: PostgresConnection, result: Any, last_words: Sequence[str
         raise CommitUnknown(f"The answer to a commit was lost: {str(error) or type(error).__name__}", result) from error
     finally:
         raw.remove_log_listener(heard)
-    if status != "COMMIT":
-        raise Aborted("The transaction was undone at its commit.")
     if warnings:
         raw.terminate()
         raise CommitUnknown(f"A commit came with a warning: {warnings[0]}", result)
+    return answer
 
 
 async def _undo(raw: PostgresConnection, error: BaseException) -> None:

@@ -169,6 +169,9 @@ class Gate:
         # Told when a connection that writes is gone: what is behind the next one may be another history.
         self.is_known = False
         """Whether the server was found fit: then each new connection must be to such a one."""
+        self.takes_alone = False
+        """Whether a statement may be a transaction by itself. Unprepared it would be two messages, which a pooler may
+        bring to two servers."""
         self.lost: Callable[[], None] = lambda: None
         self._closed_until_ms = 0.0
         self._reason = ""
@@ -181,7 +184,8 @@ class Gate:
             try:
                 raw, server = await dial(self.address, self._servers, COMMAND_TIMEOUT_MS)
                 if self.is_known:
-                    await judge_link(raw)
+                    facts = await judge_link(raw)
+                    self.takes_alone = self.address.keep_statements and facts.isolation == "read committed"
             except Exception as error:
                 ours = known(error)
                 self._close(ours)
@@ -212,7 +216,7 @@ class Gate:
         await self._clock.sleep_ms(max(left_ms, 0) + self.rest_ms(failures))
 
 
-async def judge_link(raw: PostgresConnection) -> None:
+async def judge_link(raw: PostgresConnection) -> "LinkFacts":
     """Refuse a server that takes no writes, or on which a commit means less than it must."""
     try:
         facts = (await PostgresTransaction(raw).rows("server_link", LinkFacts))[0]
@@ -223,6 +227,7 @@ async def judge_link(raw: PostgresConnection) -> None:
         await raw.close(timeout=1.0)
         what = "it is a standby, which takes no writes" if facts.is_standby else "its synchronous_commit is off"
         raise StoreUnavailable(f"The store's server is of no use: {what}.")
+    return facts
 
 
 class LinkFacts(msgspec.Struct, frozen=True):
@@ -230,6 +235,8 @@ class LinkFacts(msgspec.Struct, frozen=True):
 
     is_standby: bool
     synchronous_commit: str
+    isolation: str
+    """Of a statement that is a transaction by itself."""
 
 
 class PostgresLink:

@@ -53,6 +53,14 @@ class Lane(IntEnum):
     UPKEEP = 2
 
 
+class Alone(msgspec.Struct, frozen=True):
+    """Items of a batch as one statement, which answers how many it wrote: all of them or none."""
+
+    query: str
+    parameters: dict[str, Any]
+    results: list[Any]
+
+
 class Batch(msgspec.Struct, frozen=True):
     """An operation over items: those of callers that wait together run as one, and fail one by one."""
 
@@ -60,6 +68,9 @@ class Batch(msgspec.Struct, frozen=True):
     lane: Lane
     operation: Callable[[Transaction, list[Any]], Awaitable[list[Any]]]
     rows_max: int = 500
+    alone: Callable[[list[Any]], Alone | None] | None = None
+    """The same as a single statement, for a server that is to be asked once and not three times, as far as these items
+    can be; where it wrote none of them, the operation is what tells why."""
 
 
 class Reader(Protocol):

@@ -16,7 +16,7 @@ from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
 from tasktick.store import fires, lateness, lines, names, schedule_faults, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
-from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
+from tasktick.store.protocol import Aborted, Alone, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, TaskView, columns
 from tasktick.store.task_rows import SHAPE, NewRow, Row, detail_row, encoded, new_row, payload_row, state_row
 
@@ -51,7 +51,20 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     return results
 
 
-CREATE = Batch("create", Lane.CREATE, create_many)
+def create_alone(creates: list[Any]) -> Alone | None:
+    """These as one statement, where nothing has to be asked before."""
+    if any(one.idempotency is not None or one.task.detail.key is not None for one in creates):
+        return None
+    rows = [new_row(one.task) for one in creates]
+    if None in rows:
+        return None
+    plain = _Plain(cast(list[NewRow], rows))
+    unlimited = sorted({row.shape[0] for row in plain.rows})
+    given = {**plain.parameters, **plain.deltas().parameters(), "unlimited": unlimited}
+    return Alone("task_create_alike" if plain.alike else "task_create", given, [None] * len(creates))
+
+
+CREATE = Batch("create", Lane.CREATE, create_many, alone=create_alone)
 
 
 async def insert(tx: Transaction, fresh: Sequence[NewTask]) -> None:
@@ -73,23 +86,37 @@ async def _insert(tx: Transaction, fresh: Sequence[tuple[NewTask, NewRow | None]
 
 async def _insert_plain(tx: Transaction, fresh: list[NewRow], unlimited: Sequence[str] = ()) -> bool:
     """Insert these, unless one of these tenants has a quota; whether they were."""
-    fresh = sorted(fresh, key=attrgetter("payload"))  # which begins with the id
-    first = fresh[0].shape
-    given = {"payloads": [one.payload for one in fresh], "unlimited": unlimited}
-    if all(one.shape == first for one in fresh):
-        rows = [one.row for one in fresh]
-        inserted = await tx.run("task_insert_alike", rows=rows, **given, **dict(zip(SHAPE, first, strict=True)))
-    else:
-        places: dict[Row, int] = {}
-        rows = [(*one.row, places.setdefault(one.shape, len(places))) for one in fresh]
-        inserted = await tx.run("task_insert", rows=rows, shapes=list(places), **given)
-    if inserted < len(fresh):
+    plain = _Plain(fresh)
+    query = "task_insert_alike" if plain.alike else "task_insert"
+    if await tx.run(query, unlimited=unlimited, **plain.parameters) < len(fresh):
         return False
-    deltas = Deltas()
-    for (tenant, state), births in groupby(fresh, lambda one: one.shape[:2]):
-        deltas.born(tenant, state, [one.row[:2] for one in births])
-    await deltas.write(tx)
+    await plain.deltas().write(tx)
     return True
+
+
+class _Plain:
+    """The rows of new tasks, in the order of their ids, as a statement reads them: that for those of one shape, or the
+    other."""
+
+    def __init__(self, fresh: Sequence[NewRow]) -> None:
+        self.rows = rows = sorted(fresh, key=attrgetter("payload"))  # which begins with the id
+        first = rows[0].shape
+        self.parameters: dict[str, Any] = {"payloads": [one.payload for one in rows]}
+        self.alike = all(one.shape == first for one in rows)
+        if self.alike:
+            self.parameters |= zip(SHAPE, first, strict=True)
+            self.parameters["rows"] = [one.row for one in rows]
+        else:
+            places: dict[Row, int] = {}
+            self.parameters["rows"] = [(*one.row, places.setdefault(one.shape, len(places))) for one in rows]
+            self.parameters["shapes"] = list(places)
+
+    def deltas(self) -> Deltas:
+        """What their births change."""
+        deltas = Deltas()
+        for (tenant, state), births in groupby(self.rows, lambda one: one.shape[:2]):
+            deltas.born(tenant, state, [one.row[:2] for one in births])
+        return deltas
 
 
 async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:

@@ -6,9 +6,15 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tasktick.store import postgres, postgres_links, postgres_writer
+from tasktick.store.protocol import Alone
 from tests.chaos.wrapping import swap
 
-ACKNOWLEDGED_BY = frozenset({"task_insert", "task_insert_alike", "task_insert_whole", "task_change", "task_delete"})
+ACKNOWLEDGED_BY = frozenset(
+    {
+        *("task_create", "task_create_alike", "task_insert", "task_insert_alike", "task_insert_whole"),
+        *("task_change", "task_delete"),
+    }
+)
 OF_LEASES = frozenset({"leases_acquire", "leases_release"})
 # The answer to a commit that was sent is a while on its way.
 IN_COMMIT_S = 0.0003
@@ -56,8 +62,27 @@ def wrap(seams: Passing) -> None:
     swap(postgres.PostgresTransaction, "rows", note)
     swap(postgres.PostgresTransaction, "run", note)
     swap(postgres_writer, "write_with", make)
+    _wrap_alone(seams)
     swap(postgres_links, "write_unmarked", make)
     swap(postgres, "_commit", make_commit)
+
+
+def _wrap_alone(seams: Passing) -> None:
+    """Of a statement that is a transaction by itself."""
+
+    def make_alone(write_alone: Callable[..., Any]) -> Callable[..., Any]:
+        async def wrapped(raw: Any, alone: Alone, *rest: Any) -> bool:
+            queries = Counter([alone.query])
+            _before(seams, queries)
+            asyncio.get_running_loop().call_later(IN_COMMIT_S, seams.passing, "in_commit")
+            written: bool = await write_alone(raw, alone, *rest)
+            if written:
+                _after(seams, queries)
+            return written
+
+        return wrapped
+
+    swap(postgres_writer, "write_alone", make_alone)
 
 
 def _before(seams: Passing, queries: Counter[str]) -> None:

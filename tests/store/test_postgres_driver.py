@@ -225,7 +225,7 @@ async def test_what_this_folder_had_and_sent_is_free_at_once(url: str, tmp_path:
         assert await world.rescue(running) is not None
 
 
-@pytest.mark.parametrize(("callers", "shares"), [(10, [10]), (64, [32, 32]), (40, [40])])
+@pytest.mark.parametrize(("callers", "shares"), [(10, [10]), (64, [32, 32]), (16, [16]), (32, [16, 16])])
 async def test_many_creates_are_parted_among_the_connections(
     database: PostgresDatabase, callers: int, shares: list[int]
 ) -> None:

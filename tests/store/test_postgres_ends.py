@@ -10,6 +10,7 @@ import pytest
 from tasktick.model.state import State
 from tasktick.store import endings
 from tasktick.store.postgres_links import PostgresAddress
+from tasktick.store.postgres_writer import MARK_STEP
 from tests import postgres
 from tests.store.drivers import opened
 from tests.store.world import World
@@ -59,7 +60,7 @@ async def test_what_was_begun_anew_is_committed_under_its_mark(url: str, world: 
     await world.finish(stale)
     before = await _marks(url)
     await world.end(await world.answered(live), await world.answered(stale))
-    assert await _marks(url) == before + 1
+    assert await _marks(url) == before + MARK_STEP
 
 
 async def _marks(url: str) -> int:

@@ -4,14 +4,16 @@
 INSERT INTO marks (writer, mark) VALUES (:writer::text, :mark::bigint)
 ON CONFLICT (writer) DO UPDATE SET mark = excluded.mark, marked_at = now();
 
--- It waits for a transaction that is still under way, and sees what that one has left.
--- name: mark_read
-WITH touched AS (
-    INSERT INTO marks (writer, mark) VALUES (:writer::text, 0)
-    ON CONFLICT (writer) DO UPDATE SET marked_at = now()
+-- It waits for a transaction that is still under way, and sees what that one has left. Where that is not this mark, the
+-- mark is passed over: a statement that sets it and only comes now finds it so, and does nothing.
+-- name: mark_settle
+WITH settled AS (
+    INSERT INTO marks (writer, mark) VALUES (:writer::text, :mark::bigint + 1)
+    ON CONFLICT (writer) DO UPDATE SET
+        mark = CASE WHEN marks.mark = :mark::bigint THEN marks.mark ELSE :mark::bigint + 1 END, marked_at = now()
     RETURNING mark
 )
-SELECT json_agg(mark) FROM touched;
+SELECT json_agg(mark) FROM settled;
 
 -- Those of writers that are long gone.
 -- name: marks_forget

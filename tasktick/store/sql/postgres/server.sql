@@ -16,7 +16,8 @@ SELECT json_agg(facts) FROM (
 -- What is asked of every connection before it is used.
 -- name: server_link
 SELECT json_build_array(json_build_object(
-    'is_standby', pg_is_in_recovery(), 'synchronous_commit', current_setting('synchronous_commit')
+    'is_standby', pg_is_in_recovery(), 'synchronous_commit', current_setting('synchronous_commit'),
+    'isolation', current_setting('transaction_isolation')
 ));
 
 -- What these settings are, here and now.

@@ -28,17 +28,21 @@ WITH limited AS MATERIALIZED (
 INSERT INTO payloads (partition_id, task_id, version, payload)
 SELECT partition_id, id, 1, payload FROM given
 
--- The three rows of new tasks, in one statement. What they share is read once: `SHAPE` of store/task_rows.py, an array
--- for each column, in which a row says its place.
--- name: task_insert
-    -- include: limited
-, given AS MATERIALIZED (
+-- fragment: given
     SELECT partition_of(hex::uuid) AS partition_id, hex::uuid AS id, one.* FROM unnest(
     -- include: own
         , :rows__8::integer[]
     ) AS one (hex, updated_at, run_at, due_at, expires_at, key, name, tags, payload, shape)
     WHERE NOT EXISTS (SELECT 1 FROM limited)
-), states AS (
+
+-- fragment: given_alike
+    SELECT partition_of(hex::uuid) AS partition_id, hex::uuid AS id, one.* FROM unnest(
+    -- include: own
+    ) AS one (hex, updated_at, run_at, due_at, expires_at, key, name, tags, payload)
+    WHERE NOT EXISTS (SELECT 1 FROM limited)
+
+-- fragment: rows
+states AS (
     INSERT INTO tasks (
         partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
         updated_at, at_most_once, keyed, expires_at
@@ -58,18 +62,9 @@ SELECT partition_id, id, 1, payload FROM given
         tags, (:shapes__9::bigint[])[shape + 1], (:shapes__10::bigint[])[shape + 1]
     FROM given
 )
-    -- include: payloads
-;
 
--- The same of tasks that have all of one shape, as most have that come together.
--- name: task_insert_alike
-    -- include: limited
-, given AS MATERIALIZED (
-    SELECT partition_of(hex::uuid) AS partition_id, hex::uuid AS id, one.* FROM unnest(
-    -- include: own
-    ) AS one (hex, updated_at, run_at, due_at, expires_at, key, name, tags, payload)
-    WHERE NOT EXISTS (SELECT 1 FROM limited)
-), states AS (
+-- fragment: rows_alike
+states AS (
     INSERT INTO tasks (
         partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
         updated_at, at_most_once, keyed, expires_at
@@ -88,7 +83,79 @@ SELECT partition_id, id, 1, payload FROM given
         :expires_in_ms::bigint
     FROM given
 )
+
+-- The three rows of new tasks, in one statement. What they share is read once: `SHAPE` of store/task_rows.py, an array
+-- for each column, in which a row says its place.
+-- name: task_insert
+    -- include: limited
+, given AS MATERIALIZED (
+    -- include: given
+),
+    -- include: rows
     -- include: payloads
+;
+
+-- The same of tasks that have all of one shape, as most have that come together.
+-- name: task_insert_alike
+    -- include: limited
+, given AS MATERIALIZED (
+    -- include: given_alike
+),
+    -- include: rows_alike
+    -- include: payloads
+;
+
+-- Both as a statement that is a transaction by itself, with its mark, counts and event: how many were inserted. All, or
+-- none: where a tenant has a quota, and where this mark was passed over, so that it is certain that it never will be.
+-- Rows that others contend for are locked until the commit, which nobody has to ask for.
+-- fragment: marked
+marked AS (
+    INSERT INTO marks (writer, mark) VALUES (:writer::text, :mark::bigint)
+    ON CONFLICT (writer) DO UPDATE SET mark = excluded.mark, marked_at = now() WHERE marks.mark < excluded.mark
+    RETURNING mark
+)
+
+-- fragment: told
+counted AS (
+    INSERT INTO counts (tenant, state, slot, tasks)
+    SELECT row->>0, (row->>1)::smallint, pg_backend_pid() % 16, (row->>2)::bigint
+    FROM jsonb_array_elements(:counts::text::jsonb) AS added (row)
+    WHERE EXISTS (SELECT 1 FROM given)
+    ON CONFLICT (tenant, state, slot) DO UPDATE SET tasks = counts.tasks + excluded.tasks
+), told AS (
+    INSERT INTO event_inbox (at, events, items)
+    SELECT :at::bigint, :events::bigint, :items::text WHERE EXISTS (SELECT 1 FROM given)
+)
+SELECT json_build_array(count(*)) FROM given
+
+-- name: task_create
+    -- include: limited
+,
+    -- include: marked
+, given AS MATERIALIZED (
+    -- include: given
+        AND EXISTS (SELECT 1 FROM marked)
+),
+    -- include: rows
+, sent AS (
+    -- include: payloads
+),
+    -- include: told
+;
+
+-- name: task_create_alike
+    -- include: limited
+,
+    -- include: marked
+, given AS MATERIALIZED (
+    -- include: given_alike
+        AND EXISTS (SELECT 1 FROM marked)
+),
+    -- include: rows_alike
+, sent AS (
+    -- include: payloads
+),
+    -- include: told
 ;
 
 -- Rows of new tasks with all that one can bring, without payloads. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
