@@ -15,7 +15,7 @@ from tasktick.store.connect import PostgresConnection, connect_postgres
 from tasktick.store.postgres import write_alone
 from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.protocol import Alone
-from tasktick.store.tasks import CREATE, Create
+from tasktick.store.tasks import CREATE, Create, create_alone
 from tests import postgres
 from tests.store.drivers import opened
 from tests.store.world import World
@@ -176,3 +176,26 @@ async def test_behind_a_pooler_that_keeps_no_statements_none_is_alone(wire: Wire
     async with world_on(url, tmp_path, keep_statements=False) as world:
         assert await world.create_all([Create(world.task())]) == [None]
         assert wire.alone == []
+
+
+async def test_what_others_contend_for_is_written_last_of_all(world: World, url: str) -> None:
+    """Its rows are held, and its number in the order of events is drawn, no longer than until the commit."""
+    raw = await asyncpg.connect(url)
+    said: list[str] = []
+    try:
+        for table in ("marks", "tasks", "task_details", "payloads", "counts", "event_inbox"):
+            await raw.execute(
+                f"CREATE FUNCTION say_{table}() RETURNS trigger LANGUAGE plpgsql AS "
+                f"$$ BEGIN RAISE NOTICE '{table}'; RETURN NEW; END $$; "
+                f"CREATE TRIGGER say BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION say_{table}()"
+            )
+        raw.add_log_listener(lambda _, message: said.append(message.message))
+        for mark, shapes in ((2, ["a"]), (4, ["a", "b"])):
+            said.clear()
+            alone = create_alone([Create(world.task(tenant=name)) for name in shapes])
+            assert alone is not None
+            assert await write_alone(raw, alone, None, "w", mark)
+            assert said[0] == "marks"
+            assert said[-len(shapes) - 1 :] == ["counts"] * len(shapes) + ["event_inbox"]
+    finally:
+        await raw.close()

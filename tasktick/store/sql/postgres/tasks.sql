@@ -107,7 +107,8 @@ states AS (
 
 -- Both as a statement that is a transaction by itself, with its mark, counts and event: how many were inserted. All, or
 -- none: where a tenant has a quota, and where this mark was passed over, so that it is certain that it never will be.
--- Rows that others contend for are locked until the commit, which nobody has to ask for.
+-- Rows that others contend for are locked until the commit, which nobody has to ask for; parts of a statement that
+-- nothing reads are carried out from the last to the first, so that these come last.
 -- fragment: marked
 marked AS (
     INSERT INTO marks (writer, mark) VALUES (:writer::text, :mark::bigint)
@@ -116,17 +117,16 @@ marked AS (
 )
 
 -- fragment: told
-counted AS (
+told AS (
+    INSERT INTO event_inbox (at, events, items)
+    SELECT :at::bigint, :events::bigint, :items::text WHERE EXISTS (SELECT 1 FROM given)
+), counted AS (
     INSERT INTO counts (tenant, state, slot, tasks)
     SELECT row->>0, (row->>1)::smallint, pg_backend_pid() % 16, (row->>2)::bigint
     FROM jsonb_array_elements(:counts::text::jsonb) AS added (row)
     WHERE EXISTS (SELECT 1 FROM given)
     ON CONFLICT (tenant, state, slot) DO UPDATE SET tasks = counts.tasks + excluded.tasks
-), told AS (
-    INSERT INTO event_inbox (at, events, items)
-    SELECT :at::bigint, :events::bigint, :items::text WHERE EXISTS (SELECT 1 FROM given)
 )
-SELECT json_build_array(count(*)) FROM given
 
 -- name: task_create
     -- include: limited
@@ -136,12 +136,13 @@ SELECT json_build_array(count(*)) FROM given
     -- include: given
         AND EXISTS (SELECT 1 FROM marked)
 ),
+    -- include: told
+,
     -- include: rows
 , sent AS (
     -- include: payloads
-),
-    -- include: told
-;
+)
+SELECT json_build_array(count(*)) FROM given;
 
 -- name: task_create_alike
     -- include: limited
@@ -151,12 +152,13 @@ SELECT json_build_array(count(*)) FROM given
     -- include: given_alike
         AND EXISTS (SELECT 1 FROM marked)
 ),
+    -- include: told
+,
     -- include: rows_alike
 , sent AS (
     -- include: payloads
-),
-    -- include: told
-;
+)
+SELECT json_build_array(count(*)) FROM given;
 
 -- Rows of new tasks with all that one can bring, without payloads. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
 -- store/task_rows.py in their order.
