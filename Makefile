@@ -157,11 +157,12 @@ $(COMPILED)/.built: Makefile pyproject.toml $(shell find tasktick ! -name '*.pyc
 
 .PHONY: compiled
 compiled: $(COMPILED)/.built ## Build the wheel with its hot path compiled by mypyc, dist/tasktick-*-cp*.whl.
+	@echo "Install it, with a current SQLite and all else: pip install '$(shell ls dist/tasktick-*-cp*.whl 2>/dev/null)[all]'"
 
 # Measured is what is compiled, where this machine can do that. PLAIN=1 measures it as it stands here.
 PLAIN ?=
 IS_PLAIN = $(PLAIN)$(if $(CAN_COMPILE),,yes)
-BUILD = $(if $(IS_PLAIN),:,$(MAKE) compiled)
+BUILD = $(if $(IS_PLAIN),:,$(MAKE) --silent $(COMPILED)/.built)
 BUILT = $(if $(IS_PLAIN),PYTHONPATH="$(CURDIR)",$(AS_COMPILED))
 
 .PHONY: bench

@@ -27,6 +27,13 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 @click.group(
     cls=LazyGroup,
     lazy={"completion": "tasktick.ctl.completion:command", "ctl": "tasktick.ctl.group:group"},
+    words={
+        **{name: f"ctl {name}" for name in ("task", "schedule", "dlq", "key", "secret", "tenant", "stats", "events")},
+        "start": "serve",
+        "run": "serve",
+        "server": "serve",
+        "help": "--help",
+    },
     context_settings=CONTEXT,
     invoke_without_command=False,
 )

@@ -16,6 +16,6 @@ def tune() -> None:
 
 
 def keep() -> None:
-    """So does what a start has read."""
+    """What a start has read stays too: the collector passes it over from now on."""
     gc.collect()
     gc.freeze()

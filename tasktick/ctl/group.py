@@ -11,14 +11,22 @@ from tasktick.ctl.connect import server_options
 
 REFUSED = 1
 UNREACHABLE = 3
+# What options are called elsewhere, the API among it.
+OTHER_OPTIONS = {"--delay": "--in", "--run-at": "--at", "--tz": "--timezone", "--time-zone": "--timezone"}
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are named by where they are, `module:name`, and loaded when they are called."""
+    """A group whose commands are named by where they are, `module:name`, and loaded when they are called.
 
-    def __init__(self, *args: Any, lazy: dict[str, str] | None = None, **kwargs: Any) -> None:
+    `words` are what people call a command that has another name here.
+    """
+
+    def __init__(
+        self, *args: Any, lazy: dict[str, str] | None = None, words: dict[str, str] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._lazy = lazy or {}
+        self._words = words or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *self._lazy})
@@ -32,6 +40,31 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            name = error.command_name
+            if name in self._words:
+                message = f"No such command {name!r}. Did you mean `{ctx.command_path} {self._words[name]}`?"
+                raise click.exceptions.NoSuchCommand(name, message, ctx=ctx) from error
+            raise click.exceptions.NoSuchCommand(name, possibilities=self._shown(ctx), ctx=ctx) from error
+
+    def _shown(self, ctx: click.Context) -> list[str]:
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return [name for name, command in commands.items() if command is not None and not command.hidden]
+
+
+def _with_our_word(error: click.NoSuchOption) -> click.NoSuchOption:
+    """The same, naming the option that is meant, if it is known by another name."""
+    ours, ctx = OTHER_OPTIONS.get(error.option_name), error.ctx
+    if ours is None or ctx is None or not any(ours in one.opts for one in ctx.command.params):
+        return error
+    message = f"No such option {error.option_name!r}. Did you mean {ours}?"
+    return click.NoSuchOption(error.option_name, message, ctx=ctx)
+
 
 class CtlGroup(LazyGroup):
     """Turns what a server or the way to it does into a sentence and an exit code."""
@@ -39,6 +72,8 @@ class CtlGroup(LazyGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            raise _with_our_word(error) from error
         except BadRequest as error:
             raise click.UsageError(str(error)) from error
         except Problem as problem:

@@ -175,12 +175,18 @@ class Loader:
                 break
             # The next page is read while this one is taken in.
             stretch = stretch.beyond(timers)
-            coming, _ = await asyncio.gather(self._timers(stretch, FAR_PAGE_ROWS), self._take_timers(timers))
+            coming, taken = await asyncio.gather(
+                self._timers(stretch, FAR_PAGE_ROWS), self._take_timers(timers), return_exceptions=True
+            )
+            if isinstance(taken, BaseException):
+                raise taken
             if gains != self._gains:
                 break
             # The wheel knows all that is due before the last one's slot; the rest of that comes with the next page.
             known_until = due_store.slot_begins(timers.times[-1]) - 1
             self._horizon.loaded_until = max(self._horizon.loaded_until, known_until)
+            if isinstance(coming, BaseException):  # what was taken is not read again
+                raise coming
             timers = coming
         self._ticker.wake.set()
 

@@ -36,7 +36,9 @@ DatabaseError = sqlite3.DatabaseError
 OperationalError = sqlite3.OperationalError
 RawConnection = sqlite3.Connection
 
-POSTGRES_MISSING = "store.url names a PostgreSQL, and its driver is not installed: pip install 'tasktick[postgres]'."
+POSTGRES_MISSING = (
+    "store.url names a PostgreSQL, and its driver is not installed: pip install '/path/to/checkout[postgres]'."
+)
 
 # Result codes of SQLite, without their extension.
 _NO_DATABASE = 26
@@ -170,6 +172,8 @@ class PostgresConnection(Protocol):
 
     def is_closed(self) -> bool: ...
 
+    def get_server_pid(self) -> int: ...
+
     def add_log_listener(self, callback: Any) -> None: ...
 
     def remove_log_listener(self, callback: Any) -> None: ...
@@ -251,6 +255,11 @@ def _notice_silence(connection: Any, silence_ms: int) -> None:
     for name, value in wanted.items():
         if hasattr(socket, name):  # not every system has every one
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a PostgreSQL says by this that it did not do what it was asked to; not so where it ends the session."""
+    return fault_of(error) not in {None, Fault.LOST} or getattr(error, "severity_en", None) == "ERROR"
 
 
 def fault_of(error: BaseException) -> Fault | None:

@@ -314,5 +314,5 @@ def _warn_of_old_sqlite() -> None:
             "sqlite_old",
             version=SQLITE_VERSION_TEXT,
             safe=".".join(map(str, SAFE_SQLITE)),
-            advice="pip install 'tasktick[sqlite]'",
+            advice="pip install '/path/to/checkout[sqlite]'",
         )

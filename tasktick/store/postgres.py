@@ -3,9 +3,13 @@
 An operation is awaited in one transaction. What a session would have to remember (timeouts, how to plan) is said at
 the start of every transaction instead, so that any pooler may stand in between; the one message costs no more.
 
+New tasks that nothing has to be asked about are a statement that is a transaction by itself: one message in place of
+three. Where it is sent, the session has the same limits.
+
 A commit of which the answer was lost is not looked for among the rows: what is under way is seen by nobody. Every
 transaction sets a mark on a row of its writer; `was_committed` writes to that row too, and so waits for whoever still
-holds it. The mark is there if, and only if, all the rest is.
+holds it. The mark is there if, and only if, all the rest is; where it is not, it is passed over, so that a statement
+which arrives later does nothing.
 
 Rows that every writer of every node changes are locked by nobody who still has something to say: what changes them goes
 in one message with the commit. Else a node that is held in a transaction would hold up all others with it.
@@ -19,7 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tasktick.errors import StoreBroken, StoreCorrupt, StoreError, StoreFull, StoreUnavailable
-from tasktick.store.connect import Fault, PostgresConnection, fault_of
+from tasktick.store.connect import Fault, PostgresConnection, fault_of, is_refusal
 from tasktick.store.protocol import Aborted, Alone, Operation
 from tasktick.store.queries import Positional, load, positional
 from tasktick.store.rows import decoder
@@ -29,15 +33,17 @@ T = TypeVar("T")
 # Settings of every transaction (RULES). A partition's due rows are few among many, whatever the statistics said when
 # a plan was made: a queue's statements go by index, and are not worth compiling.
 STATEMENT_MOST_MS = 5_000
-_LIMITS = {
+LIMITS = {
     "statement_timeout": str(STATEMENT_MOST_MS),
     "lock_timeout": "2000",
     "idle_in_transaction_session_timeout": "2000",
     "client_connection_check_interval": "1000",
 }
-_TIMEOUTS = tuple(f"SET LOCAL {name} = {value}" for name, value in _LIMITS.items())
+_TIMEOUTS = tuple(f"SET LOCAL {name} = {value}" for name, value in LIMITS.items())
+# The same for a statement that is a transaction by itself, and as long as the session lasts.
+SESSION_LIMITS = "; ".join(f"SET {name} = {value}" for name, value in LIMITS.items())
 # What a transaction that writes must find itself under.
-WRITES_UNDER = {"transaction_isolation": "read committed", "transaction_read_only": "off", **_LIMITS}
+WRITES_UNDER = {"transaction_isolation": "read committed", "transaction_read_only": "off", **LIMITS}
 _BY_INDEX = (
     "SET LOCAL enable_seqscan = off",
     "SET LOCAL enable_hashjoin = off",
@@ -270,7 +276,7 @@ async def _surely(raw: PostgresConnection, committing: Awaitable[T], result: Any
     except Aborted:
         raise
     except BaseException as error:
-        if fault_of(error) not in {None, Fault.LOST}:  # the server says what is wrong: nothing of it is there
+        if is_refusal(error):  # the server says what is wrong: nothing of it is there
             await _undo(raw, error)
             raise
         raw.terminate()

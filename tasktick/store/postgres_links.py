@@ -17,7 +17,14 @@ from tasktick import logs
 from tasktick.clock import Clock
 from tasktick.errors import ConfigError, StoreUnavailable
 from tasktick.store.connect import PostgresConnection, connect_postgres
-from tasktick.store.postgres import PostgresTransaction, begin_term, known, read_with, write_unmarked
+from tasktick.store.postgres import (
+    SESSION_LIMITS,
+    PostgresTransaction,
+    begin_term,
+    known,
+    read_with,
+    write_unmarked,
+)
 from tasktick.store.protocol import Aborted, Batch, Lane, Operation
 
 T = TypeVar("T")
@@ -169,9 +176,6 @@ class Gate:
         # Told when a connection that writes is gone: what is behind the next one may be another history.
         self.is_known = False
         """Whether the server was found fit: then each new connection must be to such a one."""
-        self.takes_alone = False
-        """Whether a statement may be a transaction by itself. Unprepared it would be two messages, which a pooler may
-        bring to two servers."""
         self.lost: Callable[[], None] = lambda: None
         self._closed_until_ms = 0.0
         self._reason = ""
@@ -184,8 +188,7 @@ class Gate:
             try:
                 raw, server = await dial(self.address, self._servers, COMMAND_TIMEOUT_MS)
                 if self.is_known:
-                    facts = await judge_link(raw)
-                    self.takes_alone = self.address.keep_statements and facts.isolation == "read committed"
+                    await judge_link(raw)
             except Exception as error:
                 ours = known(error)
                 self._close(ours)
@@ -216,7 +219,7 @@ class Gate:
         await self._clock.sleep_ms(max(left_ms, 0) + self.rest_ms(failures))
 
 
-async def judge_link(raw: PostgresConnection) -> "LinkFacts":
+async def judge_link(raw: PostgresConnection) -> None:
     """Refuse a server that takes no writes, or on which a commit means less than it must."""
     try:
         facts = (await PostgresTransaction(raw).rows("server_link", LinkFacts))[0]
@@ -227,7 +230,23 @@ async def judge_link(raw: PostgresConnection) -> "LinkFacts":
         await raw.close(timeout=1.0)
         what = "it is a standby, which takes no writes" if facts.is_standby else "its synchronous_commit is off"
         raise StoreUnavailable(f"The store's server is of no use: {what}.")
-    return facts
+
+
+async def allow_alone(raw: PostgresConnection) -> bool:
+    """Whether a statement may be a transaction by itself here: under the same rules as one that we begin, and limits
+    that the session keeps. It keeps them for us alone if nothing stands in between: a pooler tells its own number."""
+    try:
+        (session,) = await PostgresTransaction(raw).rows("server_session", Session)
+        if session.pid != raw.get_server_pid() or session.isolation != "read committed":
+            return False
+        await raw.execute(SESSION_LIMITS)
+    except BaseException as error:
+        raw.terminate()
+        ours = known(error)
+        if ours is error:
+            raise
+        raise ours from error
+    return True
 
 
 class LinkFacts(msgspec.Struct, frozen=True):
@@ -235,17 +254,25 @@ class LinkFacts(msgspec.Struct, frozen=True):
 
     is_standby: bool
     synchronous_commit: str
+
+
+class Session(msgspec.Struct, frozen=True):
+    """Who a session is, and what it is under."""
+
+    pid: int
     isolation: str
-    """Of a statement that is a transaction by itself."""
 
 
 class PostgresLink:
     """A connection, made when it is wanted and made anew when it was lost; one user at a time."""
 
-    def __init__(self, gate: Gate, *, watched: bool = False) -> None:
+    def __init__(self, gate: Gate, *, watched: bool = False, alone: bool = False) -> None:
         self._gate = gate
         self._watched = watched
+        self._alone = alone
         self._raw: PostgresConnection | None = None
+        # Whether a statement may be a transaction by itself.
+        self.takes_alone = False
 
     async def raw(self) -> PostgresConnection:
         """The connection."""
@@ -253,7 +280,11 @@ class PostgresLink:
             if self._raw is not None and self._watched:
                 self._gate.lost()
             self._raw = None
-            self._raw = await self._gate.connect()
+            raw = await self._gate.connect()
+            # Unprepared it would be two messages, which a pooler may bring to two servers.
+            wanted = self._alone and self._gate.is_known and self._gate.address.keep_statements
+            self.takes_alone = wanted and await allow_alone(raw)
+            self._raw = raw
         return self._raw
 
     @property

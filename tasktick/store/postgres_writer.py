@@ -65,7 +65,10 @@ class PostgresWriter(LaneWriter):
         self._clock = clock
         self._hands = {
             lane: [
-                Hand(f"{name}-{lane.name.lower()}-{number}", PostgresLink(gate, watched=True))
+                Hand(
+                    f"{name}-{lane.name.lower()}-{number}",
+                    PostgresLink(gate, watched=True, alone=lane is Lane.CREATE),
+                )
                 for number in range(count)
             ]
             for lane, count in connections.items()
@@ -173,6 +176,7 @@ class PostgresWriter(LaneWriter):
             except CommitUnknown as error:
                 log.warning("commit_unknown", writer=hand.name, error=str(error))
                 hand.unknown, hand.results = True, error.result
+                self._judge_patience(StoreUnavailable(str(error)), give_up_ms)
             except StoreFull:
                 raise
             except StoreUnavailable as error:
@@ -197,7 +201,7 @@ class PostgresWriter(LaneWriter):
                 results: list[Any] = hand.results
                 return results
         hand.mark += MARK_STEP
-        alone = self._alone(jobs)
+        alone = self._alone(hand, jobs)
         if alone is not None:
             results = answers(jobs, alone.results)
             if await write_alone(raw, alone, results, hand.name, hand.mark):
@@ -206,10 +210,10 @@ class PostgresWriter(LaneWriter):
             hand.mark += MARK_STEP
         return await write_with(raw, lambda tx: _run(tx, jobs), hand.name, hand.mark)
 
-    def _alone(self, jobs: list[Job]) -> Alone | None:
+    def _alone(self, hand: Hand, jobs: list[Job]) -> Alone | None:
         """These jobs as a single statement, if they can be one."""
         batch = jobs[0].batch
-        if batch is None or batch.alone is None or not self._gate.takes_alone:
+        if batch is None or batch.alone is None or not hand.link.takes_alone:
             return None
         if self._clock.monotonic_ms() < self._not_alone_until_ms:
             return None

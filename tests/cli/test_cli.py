@@ -200,3 +200,22 @@ def test_an_unknown_command() -> None:
     result = run("serv")
     assert result.exit_code == 2
     assert "No such command 'serv'" in result.stderr
+    assert "serve" in result.stderr
+    assert "serve-process" not in result.stderr  # which is not for people
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ("task list", "Did you mean `tasktick ctl task`?"),
+        ("start", "Did you mean `tasktick serve`?"),
+        ("ctl tasks list", "'task'"),
+        ("ctl task add http://h/ --delay 5s", "No such option '--delay'. Did you mean --in?"),
+        ("ctl schedule add http://h/ --tz UTC", "Did you mean --timezone?"),
+        ("ctl task list --tz UTC", "No such option '--tz'."),
+    ],
+)
+def test_what_goes_by_another_name_here(given: str, advice: str) -> None:
+    result = run(*given.split())
+    assert result.exit_code == 2
+    assert advice in result.stderr

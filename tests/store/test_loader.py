@@ -2,8 +2,9 @@
 
 import pytest
 
+from tasktick.errors import StoreUnavailable
 from tasktick.metrics import Metrics
-from tasktick.model.task import Due
+from tasktick.model.task import Due, Timers
 from tasktick.ready.limits import Limits
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler import loader as loading
@@ -105,3 +106,30 @@ async def test_a_full_reading_ends_and_what_became_due_meanwhile_is_read(world: 
     memory.loader._take = slowly  # type: ignore[method-assign] # so that time goes by
     await memory.loader._read_full()
     assert memory.holds(rows | later) == set(rows | later)
+
+
+async def test_a_page_that_cannot_be_read_takes_nothing_back_and_doubles_nothing(world: World) -> None:
+    """Every other reading of what is far fails: each time it goes on from where it was."""
+    slots = [world.now + 120_000 + 1_024 * number for number in range(6 * PAGE_ROWS)]
+    made = await make(world, slots)
+    memory = Memory(world)
+    read, tries = memory.loader._timers, 0
+
+    async def now_and_then(stretch: due.Stretch, rows: int) -> Timers:
+        nonlocal tries
+        tries += 1
+        if tries % 2 == 0:
+            raise StoreUnavailable("The store cannot be reached.")
+        return await read(stretch, rows)
+
+    memory.loader._timers = now_and_then  # type: ignore[method-assign] # so that it fails
+    known = memory.horizon.loaded_until
+    while memory.horizon.loaded_until < world.now + HORIZON_MS:
+        try:
+            await memory.loader._read_far(world.now)
+        except StoreUnavailable:
+            assert memory.horizon.loaded_until > known
+            known = memory.horizon.loaded_until
+    # The slot in which a page ended is read again.
+    assert len(memory.horizon) <= len(made) + 6
+    assert memory.expire(world.now + HOUR_MS) == set(made)

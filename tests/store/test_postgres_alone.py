@@ -1,7 +1,7 @@
 """Creates that are a single statement: as durable as a transaction, and found out about when their answer is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tasktick.errors import Refused
+from tasktick.errors import Refused, StoreUnavailable
 from tasktick.store import postgres_links, postgres_writer, tenants
 from tasktick.store.connect import PostgresConnection, connect_postgres
-from tasktick.store.postgres import write_alone
+from tasktick.store.postgres import LIMITS, write_alone
 from tasktick.store.postgres_links import PostgresAddress
 from tasktick.store.protocol import Alone
 from tasktick.store.tasks import CREATE, Create, create_alone
@@ -25,6 +25,10 @@ pytestmark = [
     pytest.mark.skipif(not postgres.installed(), reason="there is no PostgreSQL here"),
 ]
 LATE_S = 0.2
+NAME = "tests of statements by themselves"
+
+
+async def _at_once() -> None: ...
 
 
 class Wire:
@@ -33,6 +37,8 @@ class Wire:
     def __init__(self) -> None:
         self.fates: list[str] = []
         self.late: list[asyncio.Task[Any]] = []
+        self.late_s = LATE_S
+        self.begun: Callable[[], Awaitable[None]] = _at_once
         self.alone: list[str] = []
 
 
@@ -56,10 +62,11 @@ class Cut:
             self.terminate = lambda: None
             self.is_closed = lambda: True
             self._wire.late.append(asyncio.create_task(self._late(text, *arguments)))
+            await self._wire.begun()
         raise ConnectionResetError("cut on purpose")
 
     async def _late(self, text: str, *arguments: Any) -> Any:
-        await asyncio.sleep(LATE_S)
+        await asyncio.sleep(self._wire.late_s)
         try:
             return await self._raw.fetchval(text, *arguments)
         finally:
@@ -86,7 +93,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
 
 @asynccontextmanager
 async def world_on(url: str, folder: Path, **options: Any) -> AsyncIterator[World]:
-    async with opened(PostgresAddress(url, "tests", **options), folder) as database:
+    async with opened(PostgresAddress(url, NAME, **options), folder) as database:
         world = World(database)
         await world.start()
         yield world
@@ -108,6 +115,14 @@ async def _values(url: str, query: str) -> list[Any]:
         await raw.close()
 
 
+async def _waiting(url: str, count: int) -> None:
+    """Until so many statements wait for a lock."""
+    waiting = f"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = '{NAME}'"
+    async with asyncio.timeout(10):
+        while await _values(url, waiting) != [count]:
+            pass
+
+
 async def test_tasks_of_one_shape_and_of_several_are_a_statement_each(wire: Wire, world: World, url: str) -> None:
     assert await world.create_all([Create(world.task()) for _ in range(3)]) == [None] * 3
     mixed = [Create(world.task(tenant=name, host=host)) for name in ("a", "b") for host in ("x", "y")]
@@ -115,8 +130,7 @@ async def test_tasks_of_one_shape_and_of_several_are_a_statement_each(wire: Wire
     assert wire.alone == ["task_create_alike", "task_create"]
     for create in mixed:
         assert await world.state(create.task.state.id) == create.task.state
-    told = "SELECT events FROM event_inbox UNION ALL SELECT 0 FROM events"
-    assert sum(await _values(url, told)) == 7
+    assert sum(await _values(url, "SELECT events FROM event_inbox")) == 7
     assert sum(await _values(url, "SELECT tasks FROM state_counts WHERE state = 2")) == 7
 
 
@@ -148,8 +162,97 @@ async def test_whatever_becomes_of_the_answer_a_task_is_made_once(
     # What comes late finds its mark passed over: it writes nothing, and is no error.
     assert await asyncio.gather(*wire.late) == ["[0]"] * fates.count("late")
     assert await _values(url, "SELECT count(*) FROM tasks") == [1]
-    assert sum(await _values(url, "SELECT events FROM event_inbox UNION ALL SELECT 0")) == 1
+    assert sum(await _values(url, "SELECT events FROM event_inbox")) == 1
     assert await world.create_all([Create(world.task())]) == [None]  # its marks go on from there
+
+
+@pytest.mark.parametrize("fates", [["after"], ["lost"], ["late"]], ids="-".join)
+async def test_an_answer_that_is_lost_says_nothing_of_what_a_quota_kept_out(
+    wire: Wire, world: World, url: str, fates: list[str]
+) -> None:
+    """The statement wrote nothing: its mark is not there, and all are asked the long way."""
+    await world.database.write(lambda tx: tenants.put(tx, "a", max_pending=1, create_rate=None, now=world.now))
+    wire.fates += fates
+    creates = [Create(world.task(tenant=name)) for name in ("a", "a", "b")]
+    outcomes = await world.create_all(creates)
+    assert wire.fates == []
+    assert [type(one) for one in outcomes] == [type(None), Refused, type(None)]
+    await asyncio.gather(*wire.late)
+    assert await _values(url, "SELECT count(*) FROM tasks") == [2]
+
+
+async def test_who_finds_out_waits_for_a_statement_that_is_under_way(wire: Wire, world: World, url: str) -> None:
+    assert await world.create_all([Create(world.task())]) == [None]
+    holding = await asyncpg.connect(url)
+    try:
+        await holding.execute(
+            "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END $$; "
+            "CREATE TRIGGER wait BEFORE INSERT ON event_inbox FOR EACH ROW EXECUTE FUNCTION wait(); "
+            "SELECT pg_advisory_lock(7)"
+        )
+        wire.fates.append("late")
+        wire.late_s, wire.begun = 0.0, lambda: _waiting(url, 1)
+        creating = asyncio.ensure_future(world.create_all([Create(world.task())]))
+        await _waiting(url, 2)  # the statement, and who asks for its mark
+        await holding.execute("SELECT pg_advisory_unlock(7)")
+        assert await creating == [None]
+        await asyncio.gather(*wire.late)
+    finally:
+        await holding.close()
+    assert await _values(url, "SELECT count(*) FROM tasks") == [2]
+
+
+async def test_what_a_server_refuses_is_not_asked_for_ever(wire: Wire, world: World, url: str) -> None:
+    """It says that it did not do it: that is no lost answer."""
+    raw = await asyncpg.connect(url)
+    try:
+        await raw.execute(
+            "CREATE FUNCTION full_up() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'no memory' USING ERRCODE = '53200'; END $$; "
+            "CREATE TRIGGER full_up BEFORE INSERT ON tasks FOR EACH ROW EXECUTE FUNCTION full_up()"
+        )
+        with pytest.raises(StoreUnavailable):
+            await world.create_all([Create(world.task())])
+        assert len(wire.alone) < 20
+        await raw.execute("DROP TRIGGER full_up ON tasks")
+    finally:
+        await raw.close()
+    assert await world.create_all([Create(world.task())]) == [None]
+
+
+async def test_a_statement_by_itself_is_ended_by_the_server_too(url: str) -> None:
+    """Else one that its sender has given up would stay, and with each try another."""
+    raw = await asyncpg.connect(url)
+    try:
+        assert await postgres_links.allow_alone(raw)
+        for name, value in LIMITS.items():
+            found = await raw.fetchval("SELECT setting FROM pg_settings WHERE name = $1", name)
+            assert found == value
+    finally:
+        await raw.close()
+
+
+class Between:
+    """A connection as a pooler shows it: under a number of its own."""
+
+    def __init__(self, raw: PostgresConnection) -> None:
+        self._raw = raw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    def get_server_pid(self) -> int:
+        return 7
+
+
+async def test_through_a_pooler_nothing_is_set_that_would_stay(url: str) -> None:
+    raw = await asyncpg.connect(url)
+    try:
+        assert not await postgres_links.allow_alone(Between(raw))
+        assert await raw.fetchval("SHOW statement_timeout") == "0"
+    finally:
+        await raw.close()
 
 
 async def test_a_row_that_cannot_be_written_is_told_alone(wire: Wire, world: World) -> None:

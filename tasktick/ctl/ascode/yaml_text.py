@@ -14,7 +14,7 @@ from tasktick.ctl.ascode.lines import Place, finder
 if TYPE_CHECKING:
     import yaml
 
-MISSING = "Files in YAML need PyYAML: pip install 'tasktick[yaml]'. TOML and JSON need nothing."
+MISSING = "Files in YAML need PyYAML: pip install '/path/to/checkout[yaml]'. TOML and JSON need nothing."
 NODES_MAX = 100_000
 MERGE = "<<"
 _STR = "tag:yaml.org,2002:str"

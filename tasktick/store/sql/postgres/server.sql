@@ -16,8 +16,13 @@ SELECT json_agg(facts) FROM (
 -- What is asked of every connection before it is used.
 -- name: server_link
 SELECT json_build_array(json_build_object(
-    'is_standby', pg_is_in_recovery(), 'synchronous_commit', current_setting('synchronous_commit'),
-    'isolation', current_setting('transaction_isolation')
+    'is_standby', pg_is_in_recovery(), 'synchronous_commit', current_setting('synchronous_commit')
+));
+
+-- Who this session is with the server itself, and what a statement is under that is a transaction by itself.
+-- name: server_session
+SELECT json_build_array(json_build_object(
+    'pid', pg_backend_pid(), 'isolation', current_setting('transaction_isolation')
 ));
 
 -- What these settings are, here and now.

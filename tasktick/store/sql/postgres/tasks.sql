@@ -106,12 +106,13 @@ states AS (
 ;
 
 -- Both as a statement that is a transaction by itself, with its mark, counts and event: how many were inserted. All, or
--- none: where a tenant has a quota, and where this mark was passed over, so that it is certain that it never will be.
+-- none: where a tenant has a quota, and where this mark was passed over, so that it is certain that it never will be. The
+-- mark is there if, and only if, the rows are.
 -- Rows that others contend for are locked until the commit, which nobody has to ask for; parts of a statement that
 -- nothing reads are carried out from the last to the first, so that these come last.
 -- fragment: marked
 marked AS (
-    INSERT INTO marks (writer, mark) VALUES (:writer::text, :mark::bigint)
+    INSERT INTO marks (writer, mark) SELECT :writer::text, :mark::bigint WHERE NOT EXISTS (SELECT 1 FROM limited)
     ON CONFLICT (writer) DO UPDATE SET mark = excluded.mark, marked_at = now() WHERE marks.mark < excluded.mark
     RETURNING mark
 )
