@@ -82,19 +82,19 @@ test-processes: $(INSTALLED) ## Run the tests with real processes and kill -9, t
 test-alone: $(INSTALLED) ## Run the tests with hostile receivers, one at a time and with nothing beside them.
 	@$(PYTEST) $(ALONE) $(ARGS)
 
+# Whether it can be compiled is asked when it is run: before, in a fresh clone, there is no Python to ask.
 # What the compiled modules do: alone, in simulated nodes and rings, and with receivers that mean harm.
 OF_THE_HOT_PATH := tests/unit/dispatch tests/unit/ready tests/unit/scheduler tests/unit/test_metrics.py tests/sim
 
 .PHONY: test-compiled
 test-compiled: $(INSTALLED) ## Run what tests the hot path with it compiled, where this machine can compile.
-ifneq ($(CAN_COMPILE),)
-	@$(MAKE) compiled
+	@$(if $(CAN_COMPILE),$(MAKE) --no-print-directory compiled-tests,echo $(NO_COMPILER) "Not tested: the hot path compiled.")
+
+.PHONY: compiled-tests
+compiled-tests: $(COMPILED)/.built ## The same, where it is known that it can.
 	@$(AS_COMPILED) $(PYTEST) -o pythonpath= $(TOGETHER) $(OF_THE_HOT_PATH) $(ARGS)
 	@$(AS_COMPILED) $(PYTEST) -o pythonpath= $(ALONE) $(ARGS)
 	@TASKTICK_COMPILED="$$(ls dist/tasktick-*-cp*.whl)" $(PYTEST) tests/install/test_wheel.py -k compiled $(ARGS)
-else
-	@echo $(NO_COMPILER) "Not tested: the hot path compiled."
-endif
 
 .PHONY: test-chaos
 test-chaos: $(INSTALLED) ## Run every chaos suite, every planted bug, and what draws at random for as long as CI has no time for.
