@@ -2,13 +2,17 @@
 
 From the start of the process until it says that it is ready, imports and all; on SQLite and on PostgreSQL. Beside it,
 in the same round: a start with an empty store, and a raw scan of the index that the million is read from.
+(`python -m bench.boot SQLite --far 100000` asks one of them, with less far ahead: to make ten million takes minutes.)
 """
 
+import argparse
+import sys
+import tempfile
 from pathlib import Path
 
 from bench.daemon import Daemon, running
-from bench.figures import Figure, at_most, ratio
-from bench.places import TARGET_URL, Place, Places, kinds, places
+from bench.figures import Figure, at_most, ratio, table
+from bench.places import KINDS, TARGET_URL, Place, Places, kinds, places
 from bench.processes import ask
 from bench.stock import fill
 from bench.tasks import NEXT_YEAR_MS, now_ms
@@ -101,3 +105,21 @@ def _on(kind: str, folder: Path, rounds: int, far_count: int, near_count: int) -
         ratio(to_empty, figures["far"], figures["empty"], at_most(EMPTIES_MOST)),
         ratio(to_scan, figures["near"], figures["scan"], at_most(SCANS_MOST)),
     ]
+
+
+def main() -> int:
+    """Measure one kind of store, or at another size."""
+    arguments = argparse.ArgumentParser(prog="bench.boot", description=__doc__)
+    arguments.add_argument("stores", nargs="+", choices=KINDS)
+    arguments.add_argument("--rounds", type=int, default=ROUNDS)
+    arguments.add_argument("--far", type=int, default=FAR_TASKS)
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tasktick-bench-boot-") as folder:
+        for kind in given.stores:
+            figures = _on(kind, Path(folder), given.rounds, given.far, NEAR_TASKS)
+            sys.stdout.write(table("boot", figures) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
