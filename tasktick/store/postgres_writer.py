@@ -163,7 +163,7 @@ class PostgresWriter(LaneWriter):
     async def _patiently(self, hand: Hand, jobs: list[Job]) -> list[Any]:
         """Run and commit these jobs, again and again if it must be; the results, or what stands in the way."""
         give_up_ms = self._clock.monotonic_ms() + PATIENCE_MS[jobs[0].lane]
-        aborts = failures = 0
+        aborts = failures = unknowns = 0
         hand.unknown = False
         while True:
             try:
@@ -176,7 +176,9 @@ class PostgresWriter(LaneWriter):
             except CommitUnknown as error:
                 log.warning("commit_unknown", writer=hand.name, error=str(error))
                 hand.unknown, hand.results = True, error.result
-                self._judge_patience(StoreUnavailable(str(error)), give_up_ms)
+                unknowns += 1
+                if unknowns > 1:  # the first is found out about, however long it took
+                    self._judge_patience(StoreUnavailable(str(error)), give_up_ms)
             except StoreFull:
                 raise
             except StoreUnavailable as error:
