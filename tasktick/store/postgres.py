@@ -144,17 +144,22 @@ def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
 
 
 def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
-    """The values of a statement's parameters in its order; `rows__2` is the third column of `rows`, an array."""
+    """The values of a statement's parameters in its order; `rows__2` is the third column of `rows`, an array, and
+    `rows__2__joined` the same as the text of one, of values that need no quotes."""
     columns: dict[str, list[tuple[Any, ...]]] = {}
     values: list[Any] = []
     for name in statement.names:
-        table, _, number = name.rpartition("__")
-        if not table:
+        table, _, place = name.partition("__")
+        if not place:
             values.append(_bind(parameters[name]))
             continue
         if table not in columns:
             columns[table] = list(zip(*parameters[table], strict=True))
+        number, _, joined = place.partition("__")
         column = columns[table][int(number)] if columns[table] else ()
+        if joined:
+            values.append(f"{{{','.join(map(str, column))}}}")
+            continue
         # An array that is shorter than those beside it is filled with NULL: where there is nothing else none is sent.
         values.append(None if column.count(None) == len(column) else column)
     return values

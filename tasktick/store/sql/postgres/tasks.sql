@@ -19,10 +19,11 @@ WITH limited AS MATERIALIZED (
 )
 
 -- What is each one's own, an array for each column, which costs a server two thirds of what it costs it to read JSON:
--- `ROW` of store/task_rows.py in its order, and the payloads beside it.
+-- `ROW` of store/task_rows.py in its order, and the payloads beside it. Of numbers and ids the text of an array is made
+-- in a third of the time that it takes the driver to make the array.
 -- fragment: own
-        :rows__0::text[], :rows__1::bigint[], :rows__2::bigint[], :rows__3::bigint[], :rows__4::bigint[],
-        :rows__5::text[], :rows__6::text[], :rows__7::text[], :payloads__1::text[]
+        :rows__0__joined::text::text[], :rows__1__joined::text::bigint[], :rows__2__joined::text::bigint[],
+        :rows__3__joined::text::bigint[], :rows__4::bigint[], :rows__5::text[], :rows__6::text[], :rows__7::text[], :payloads__1::text[]
 
 -- fragment: payloads
 INSERT INTO payloads (partition_id, task_id, version, payload)
