@@ -28,7 +28,7 @@ from tasktick.store.protocol import Reader
 log = logs.get("scheduler")
 
 PAGE_ROWS = 5_000
-# Of times and ids, which are a sixth of the work.
+# Of times and ids, which are far less work each.
 FAR_PAGE_ROWS = 20_000
 # Of a page, so many are taken in a turn of the loop: all of it would be some 15 ms in which nothing is sent.
 TAKEN_AT_ONCE = 500

@@ -258,8 +258,10 @@ def _notice_silence(connection: Any, silence_ms: int) -> None:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether a PostgreSQL says by this that it did not do what it was asked to; not so where it ends the session."""
-    return fault_of(error) not in {None, Fault.LOST} or getattr(error, "severity_en", None) == "ERROR"
+    """Whether it says by this that what was asked was not done; not so where a server, or a pooler that has lost one,
+    ends the session. What the driver itself refuses was never sent."""
+    severity = getattr(error, "severity_en", None)
+    return severity == "ERROR" or (severity is None and fault_of(error) not in {None, Fault.LOST})
 
 
 def fault_of(error: BaseException) -> Fault | None:
