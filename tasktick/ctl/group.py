@@ -14,6 +14,15 @@ UNREACHABLE = 3
 # What options are called elsewhere, the API among it.
 OTHER_OPTIONS = {"--delay": "--in", "--run-at": "--at", "--tz": "--timezone", "--time-zone": "--timezone"}
 
+# What commands of a noun are called elsewhere.
+OTHER_COMMANDS = {
+    **dict.fromkeys(("create", "new", "submit"), "add"),
+    **dict.fromkeys(("get", "describe"), "show"),
+    **dict.fromkeys(("rm", "remove"), "delete"),
+    "ls": "list",
+    "update": "edit",
+}
+
 
 class LazyGroup(click.Group):
     """A group whose commands are named by where they are, `module:name`, and loaded when they are called.
@@ -66,6 +75,17 @@ def _with_our_word(error: click.NoSuchOption) -> click.NoSuchOption:
     return click.NoSuchOption(error.option_name, message, ctx=ctx)
 
 
+def _with_our_name(error: click.exceptions.NoSuchCommand) -> click.exceptions.NoSuchCommand:
+    """The same, naming the command that is meant, if it is known by another name."""
+    ours, ctx = OTHER_COMMANDS.get(error.command_name), error.ctx
+    if ours is None or ctx is None or not isinstance(ctx.command, click.Group):
+        return error
+    if ctx.command.get_command(ctx, ours) is None:
+        return error
+    message = f"No such command {error.command_name!r}. Did you mean {ours!r}?"
+    return click.exceptions.NoSuchCommand(error.command_name, message, ctx=ctx)
+
+
 class CtlGroup(LazyGroup):
     """Turns what a server or the way to it does into a sentence and an exit code."""
 
@@ -74,6 +94,8 @@ class CtlGroup(LazyGroup):
             return super().invoke(ctx)
         except click.NoSuchOption as error:
             raise _with_our_word(error) from error
+        except click.exceptions.NoSuchCommand as error:
+            raise _with_our_name(error) from error
         except BadRequest as error:
             raise click.UsageError(str(error)) from error
         except Problem as problem:
