@@ -138,7 +138,7 @@ def _multiply(raw: Any, table: str, key: str, original: str, values: dict[str, s
 def _copy(table: str, key: str, columns: Sequence[str], *, finished: bool) -> str:
     values = {
         key: "copies.id",
-        "tenant": "CASE WHEN :tenants = 1 THEN one.tenant ELSE 'tenant-' || copies.n % :tenants END",
+        "tenant": "CASE WHEN :tenants = 1 THEN one.tenant ELSE 'tenant-' || (copies.n % :tenants) END",
         **dict.fromkeys(TIMES, ":first + copies.n * :span / :count"),
         **(FINISHED if finished and table == "tasks" else {}),
     }
