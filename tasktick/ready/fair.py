@@ -19,22 +19,37 @@ COST = 1 << 20
 WEIGHT_MAX = 1_000.0
 
 
+class Share:
+    """What is known of a tenant that is active, or that virtual time has not passed: all in one place, as with ten
+    thousand tenants each look at another place is a miss of the processor's caches."""
+
+    __slots__ = ("cost", "resting", "tag", "ticket")
+
+    def __init__(self, tag: int, cost: int) -> None:
+        self.tag = tag
+        self.cost = cost
+        # That of its place among the active ones; 0 while it is none of them.
+        self.ticket = 0
+        # The tag under which it rests; -1 if it does not.
+        self.resting = -1
+
+
 class FairShare:
     """Who goes next; see the module for how."""
 
-    __slots__ = ("_active", "_costs", "_heap", "_rested", "_resting", "_tags", "_ticket", "virtual_time")
+    __slots__ = ("_active", "_costs", "_heap", "_rested", "_shares", "_ticket", "virtual_time")
 
     def __init__(self, weights: Mapping[str, float] | None = None) -> None:
         self.virtual_time = 0
-        self._tags: dict[str, int] = {}
+        self._shares: dict[str, Share] = {}
+        # Of tenants with a weight of their own.
         self._costs: dict[str, int] = {}
-        # (tag, ticket, tenant); live when `_active` has that ticket. Tickets grow: equals take turns.
+        # (tag, ticket, tenant); live when the tenant's share has that ticket. Tickets grow: equals take turns.
         self._heap: list[tuple[int, int, str]] = []
-        self._active: dict[str, int] = {}
+        self._active = 0
         self._ticket = 0
         # Inactive tenants whose tags lie ahead of virtual time: (tag, tenant), each once.
         self._rested: list[tuple[int, str]] = []
-        self._resting: dict[str, int] = {}
         for tenant, weight in (weights or {}).items():
             self.set_weight(tenant, weight)
 
@@ -42,76 +57,92 @@ class FairShare:
         """Give a tenant `weight` shares from its next task on; None is the default, one share."""
         if weight is None:
             self._costs.pop(tenant, None)
-            return
-        if not (math.isfinite(weight) and 1 / WEIGHT_MAX <= weight <= WEIGHT_MAX):
+        elif math.isfinite(weight) and 1 / WEIGHT_MAX <= weight <= WEIGHT_MAX:
+            self._costs[tenant] = round(COST / weight)
+        else:
             raise ValueError(f"a weight is between {1 / WEIGHT_MAX} and {WEIGHT_MAX}, not {weight}")
-        self._costs[tenant] = round(COST / weight)
+        share = self._shares.get(tenant)
+        if share is not None:
+            share.cost = self._costs.get(tenant, COST)
 
     def activate(self, tenant: str) -> None:
         """The tenant has something that may be sent."""
-        if tenant in self._active:
+        share = self._shares.get(tenant)
+        if share is None:
+            cost = self._costs.get(tenant, COST) if self._costs else COST
+            share = self._shares[tenant] = Share(self.virtual_time, cost)
+        elif share.ticket:
             return
-        tag = max(self._tags.get(tenant, 0), self.virtual_time)
-        self._tags[tenant] = tag
+        elif share.tag < self.virtual_time:
+            share.tag = self.virtual_time
+        self._active += 1
         self._ticket += 1
-        self._active[tenant] = self._ticket
-        heappush(self._heap, (tag, self._ticket, tenant))
-        if len(self._heap) > 2 * len(self._active) + 16:
-            self._heap = [item for item in self._heap if self._active.get(item[2]) == item[1]]
+        share.ticket = self._ticket
+        heappush(self._heap, (share.tag, share.ticket, tenant))
+        if len(self._heap) > 2 * self._active + 16:
+            self._heap = [item for item in self._heap if self._holds(item)]
             heapify(self._heap)
 
     def deactivate(self, tenant: str) -> None:
         """The tenant has nothing more that may be sent."""
-        if self._active.pop(tenant, None) is None:
+        share = self._shares.get(tenant)
+        if share is None or not share.ticket:
             return
-        tag = self._tags[tenant]
-        if tag <= self.virtual_time:
-            del self._tags[tenant]
-        elif self._resting.get(tenant) != tag:
-            self._resting[tenant] = tag
-            heappush(self._rested, (tag, tenant))
+        share.ticket = 0
+        self._active -= 1
+        if share.tag <= self.virtual_time:
+            del self._shares[tenant]
+        elif share.resting != share.tag:
+            share.resting = share.tag
+            heappush(self._rested, (share.tag, tenant))
 
     def choose(self) -> str | None:
         """The active tenant whose turn it is."""
         heap = self._heap
         while heap:
-            _, ticket, tenant = heap[0]
-            if self._active.get(tenant) == ticket:
-                return tenant
+            item = heap[0]
+            if self._holds(item):
+                return item[2]
             heappop(heap)
         return None
+
+    def _holds(self, item: tuple[int, int, str]) -> bool:
+        """Whether the tenant still has this place."""
+        share = self._shares.get(item[2])
+        return share is not None and share.ticket == item[1]
 
     def charge(self, tenant: str, count: int = 1) -> None:
         """So many tasks of the tenant that `choose` returned have been taken, one after the other."""
         tag, _, chosen = self._heap[0]
         if chosen != tenant:
             raise ValueError(f"it is the turn of {chosen}, not of {tenant}")
-        cost = self._costs.get(tenant, COST)
-        tag += (count - 1) * cost  # that of the last of them
+        share = self._shares[tenant]
+        tag += (count - 1) * share.cost  # that of the last of them
         if tag > self.virtual_time:
             self.virtual_time = tag
             if self._rested and self._rested[0][0] <= tag:
                 self._forget_passed()
-        tag += cost
-        self._tags[tenant] = tag
+        share.tag = tag + share.cost
         self._ticket += 1
-        self._active[tenant] = self._ticket
-        heapreplace(self._heap, (tag, self._ticket, tenant))
+        share.ticket = self._ticket
+        heapreplace(self._heap, (share.tag, share.ticket, tenant))
 
     def tag_of(self, tenant: str) -> int | None:
         """The tenant's tag; None when virtual time has passed it."""
-        return self._tags.get(tenant)
+        share = self._shares.get(tenant)
+        return None if share is None else share.tag
 
     def __len__(self) -> int:
         """How many tenants are active."""
-        return len(self._active)
+        return self._active
 
     def _forget_passed(self) -> None:
         """Forget inactive tenants that virtual time has caught up with."""
         rested = self._rested
         while rested and rested[0][0] <= self.virtual_time:
             tag, tenant = heappop(rested)
-            if self._resting.get(tenant) == tag:
-                del self._resting[tenant]
-            if tenant not in self._active and self._tags.get(tenant) == tag:
-                del self._tags[tenant]
+            share = self._shares.get(tenant)
+            if share is not None and share.resting == tag:
+                share.resting = -1
+                if not share.ticket and share.tag == tag:
+                    del self._shares[tenant]

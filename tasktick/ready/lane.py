@@ -120,6 +120,17 @@ class Tenant(Places):
         self.lanes = 0
 
 
+class Stand(Places):
+    """A tenant's lanes in a line, and where it stands there itself."""
+
+    __slots__ = ("ticket",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        # That of its place in line; 0 while it has stepped out.
+        self.ticket = 0
+
+
 class Line:
     """The lanes that wait before one full gate: by their tenants' tags, then by virtual deadline.
 
@@ -131,58 +142,66 @@ class Line:
     __slots__ = ("_order", "_out", "_standing", "_tenants", "_ticket")
 
     def __init__(self) -> None:
-        self._tenants: dict[str, Places] = {}
-        # (tag, ticket, tenant); live when `_standing` has that ticket.
+        self._tenants: dict[str, Stand] = {}
+        # (tag, ticket, tenant); live when the tenant's stand has that ticket.
         self._order: list[tuple[int, int, str]] = []
-        self._standing: dict[str, int] = {}
+        self._standing = 0
         # Tenants that stepped out and still have lanes here.
         self._out: dict[str, None] = {}
         self._ticket = 0
 
     def add(self, lane: Lane, deadline: int, fair: FairShare) -> None:
         """The lane waits here, or waits for something more urgent than before."""
-        places = self._tenants.get(lane.tenant)
-        if places is None:
-            places = self._tenants[lane.tenant] = Places()
-            self._stand(lane.tenant, fair)
+        tenant = lane.tenant
+        stand = self._tenants.get(tenant)
+        if stand is None:
+            stand = self._tenants[tenant] = Stand()
+            self._stand(stand, tenant, fair)
         if lane.waits_on is None:
-            places.live += 1
-        places.add(lane, deadline)
+            stand.live += 1
+        stand.add(lane, deadline)
 
     def drop(self, lane: Lane) -> None:
         """The lane waits here no more; its place is dead once its ticket changes."""
-        places = self._tenants[lane.tenant]
-        places.live -= 1
-        if not places.live:
-            del self._tenants[lane.tenant]
-            self._standing.pop(lane.tenant, None)
-            self._out.pop(lane.tenant, None)
+        tenant = lane.tenant
+        stand = self._tenants[tenant]
+        stand.live -= 1
+        if not stand.live:
+            del self._tenants[tenant]
+            if stand.ticket:
+                self._standing -= 1
+            else:
+                del self._out[tenant]
 
     def call(self, tenant: str) -> None:
         """A lane of the tenant was woken: no second one until that one has answered."""
-        self._standing.pop(tenant, None)
-        if tenant in self._tenants:
+        stand = self._tenants.get(tenant)
+        if stand is not None and stand.ticket:
+            stand.ticket = 0
+            self._standing -= 1
             self._out[tenant] = None
 
     def answer(self, tenant: str, fair: FairShare) -> None:
         """A woken lane of the tenant has been looked at."""
-        self._out.pop(tenant, None)
-        if tenant in self._tenants and tenant not in self._standing:
-            self._stand(tenant, fair)
+        if tenant in self._out:
+            del self._out[tenant]
+            self._stand(self._tenants[tenant], tenant, fair)
 
     def next(self, index: Index, fair: FairShare) -> Lane | None:
         """The lane that a free slot is for; it stays in line until it is dropped."""
         while self._order:
             tag, ticket, tenant = self._order[0]
-            if self._standing.get(tenant) != ticket:
+            stand = self._tenants.get(tenant)
+            if stand is None or stand.ticket != ticket:
                 heappop(self._order)
                 continue
             # A tag only grows: one that did since is put where it belongs now.
             present = fair.tag_of(tenant)
             if present is not None and present > tag:
-                self._stand(tenant, fair)
+                self._standing -= 1
+                self._stand(stand, tenant, fair)
                 continue
-            return self.first_of(tenant, index)
+            return self._first(stand, index)
         return None
 
     def overtaken(self, index: Index) -> list[Lane]:
@@ -191,21 +210,29 @@ class Line:
 
     def first_of(self, tenant: str, index: Index) -> Lane:
         """The tenant's most urgent lane in this line, of which there is one; it stays until it is dropped."""
-        places = self._tenants[tenant]
+        return self._first(self._tenants[tenant], index)
+
+    def _first(self, stand: Stand, index: Index) -> Lane:
         while True:
-            place = places.first()
+            place = stand.first()
             assert place is not None
             deadline, _, lane = place
             item = lane.first(index)
             if item is None or item[0] == deadline:
                 return lane
-            heapreplace(places.heap, (item[0], lane.ticket, lane))
+            heapreplace(stand.heap, (item[0], lane.ticket, lane))
 
-    def _stand(self, tenant: str, fair: FairShare) -> None:
+    def _stand(self, stand: Stand, tenant: str, fair: FairShare) -> None:
+        """Give it a place; it has none, or one that counts no more."""
         tag = fair.tag_of(tenant)
         self._ticket += 1
-        self._standing[tenant] = self._ticket
-        heappush(self._order, (fair.virtual_time if tag is None else tag, self._ticket, tenant))
-        if len(self._order) > 2 * len(self._standing) + SLACK:
-            self._order = [place for place in self._order if self._standing.get(place[2]) == place[1]]
+        stand.ticket = self._ticket
+        self._standing += 1
+        heappush(self._order, (fair.virtual_time if tag is None else tag, stand.ticket, tenant))
+        if len(self._order) > 2 * self._standing + SLACK:
+            self._order = [place for place in self._order if self._holds(place)]
             heapify(self._order)
+
+    def _holds(self, place: tuple[int, int, str]) -> bool:
+        stand = self._tenants.get(place[2])
+        return stand is not None and stand.ticket == place[1]

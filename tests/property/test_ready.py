@@ -232,12 +232,14 @@ class QueueAgainstModel(RuleBasedStateMachine):
                 lane.count for lane in lanes if lane.waits_on and lane.waits_on.reason is reason
             )
         assert set(queue._tenants) == {lane.tenant for lane in lanes}
+        active = {name for name, share in queue._fair._shares.items() if share.ticket}
+        assert len(active) == len(queue._fair)
         for name, tenant in queue._tenants.items():
             own = [lane for lane in lanes if lane.tenant == name]
             assert tenant.lanes == len(own)
             assert tenant.live == sum(lane.filed for lane in own)
-            assert (name in queue._fair._active) == (tenant.live > 0)
-        assert set(queue._fair._active) <= set(queue._tenants)
+            assert (name in active) == (tenant.live > 0)
+        assert active <= set(queue._tenants)
 
     @invariant()
     def what_is_dead_does_not_pile_up(self) -> None:

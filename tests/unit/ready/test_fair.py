@@ -76,8 +76,8 @@ def test_what_virtual_time_has_passed_is_forgotten() -> None:
         fair.activate(f"never served {n}")
         fair.deactivate(f"never served {n}")
     served(fair, 3)
-    assert set(fair._tags) == {"steady"}
-    assert (len(fair._rested), len(fair._resting)) == (0, 0)
+    assert set(fair._shares) == {"steady"}
+    assert len(fair._rested) == 0
     assert len(fair._heap) < 50
 
 
