@@ -131,6 +131,11 @@ class Ledger:
         ).fetchone()
         return int(row[0])
 
+    def running(self) -> int:
+        """Tasks that are under way, by the index of those: few, where the counts are of many tenants."""
+        row = self._raw.execute(f"SELECT count(*) FROM tasks WHERE state = {int(State.RUNNING)}").fetchone()
+        return int(row[0])
+
     def rows(self) -> tuple[int, int]:
         """Succeeded tasks and succeeded attempts, counted over the tables."""
         tasks = self._raw.execute("SELECT count(*) FROM tasks WHERE state = ?", (int(State.SUCCEEDED),)).fetchone()
@@ -155,6 +160,10 @@ class ServerLedger:
     def succeeded(self) -> int:
         """Tasks recorded as succeeded, from the counts kept with each commit."""
         return self._number("SELECT coalesce(sum(tasks), 0) FROM state_counts WHERE state = $1", int(State.SUCCEEDED))
+
+    def running(self) -> int:
+        """Tasks that are under way, by the index of those: few, where the counts are of many tenants."""
+        return self._number(f"SELECT count(*) FROM tasks WHERE state = {int(State.RUNNING)}")
 
     def rows(self) -> tuple[int, int]:
         """Succeeded tasks and succeeded attempts, counted over the tables."""

@@ -19,7 +19,7 @@ import msgspec
 
 from bench import flat_schedules
 from bench.boot import FAR_SPAN_MS
-from bench.daemon import running
+from bench.daemon import Ledger, ServerLedger, running
 from bench.figures import Figure, Target, at_least, at_most, per_second, percentile, ratio, table
 from bench.fire import LOOK_SECONDS, SECONDS_MAX, fire
 from bench.lateness import late_ms, steady
@@ -108,7 +108,7 @@ def _once_of_tenants(place: Place, url: str, port: int, tenants: int, size: Size
     """Every tenant has had a task before: with its first one it is given a secret to sign with."""
     place.fill(url, tenants, now_ms(), 0, tenants)
     with running(place.data, place.store):
-        _until(place, tenants)
+        _until(place, lambda ledger: ledger.succeeded() == tenants)
     due_ms = now_ms() + size.ahead_ms
     place.fill(url, size.fires, due_ms, 0, tenants)
     count = size.per_second * size.seconds
@@ -121,8 +121,9 @@ def _once_of_tenants(place: Place, url: str, port: int, tenants: int, size: Size
         time.sleep((due_ms - now_ms()) / 1_000 - 0.05)
         spent = daemon.cpu_seconds
         _until_sent(port, size.fires)
-        _until(place, tenants + size.fires)
+        _until(place, lambda ledger: not ledger.running())
         took, cpu_seconds = (now_ms() - due_ms) / 1_000, daemon.cpu_seconds - spent
+        _until(place, lambda ledger: ledger.succeeded() == tenants + size.fires)
         if ask_receiver(port, "/hits")["distinct"] != size.fires or now_ms() > evenly_ms - 500:
             raise RuntimeError("not every task has arrived, or not in time")
         ask_receiver(port, "/reset")
@@ -139,13 +140,13 @@ def _until_sent(port: int, count: int) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def _until(place: Place, count: int) -> None:
-    """Wait until so many have succeeded."""
+def _until(place: Place, is_so: Callable[[Ledger | ServerLedger], bool]) -> None:
+    """Wait until the store says so."""
     ledger, give_up_ms = place.ledger(), now_ms() + SECONDS_MAX * 1_000
     try:
-        while ledger.succeeded() < count:
+        while not is_so(ledger):
             if now_ms() > give_up_ms:
-                raise RuntimeError(f"of {count:,} tasks {ledger.succeeded():,} have succeeded")
+                raise RuntimeError(f"{ledger.running():,} tasks run, and {ledger.succeeded():,} have succeeded")
             time.sleep(LOOK_SECONDS)
     finally:
         ledger.close()

@@ -152,7 +152,7 @@ async def fill(raw: asyncpg.Connection, count: int, first_at_ms: int, span_ms: i
     await raw.execute(
         "INSERT INTO counts (tenant, state, slot, tasks) SELECT tenant, 2, 0, sum(tasks) FROM ("
         "SELECT tenant, count(*) AS tasks FROM tasks WHERE state = 2 GROUP BY tenant "
-        "UNION ALL SELECT tenant, -tasks FROM state_counts WHERE state = 2"
+        "UNION ALL SELECT tenant, -tasks FROM settled_counts WHERE state = 2"
         ") AS missing GROUP BY tenant"
     )
     await raw.execute("SET synchronous_commit = on")

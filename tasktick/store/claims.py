@@ -6,11 +6,10 @@ A claim needs the live term of the task's partition. How attempts end is in `end
 from collections.abc import Mapping
 
 from tasktick.model.ids import PARTITIONS, partition_of
-from tasktick.model.state import State
 from tasktick.model.task import Claimed, Taken
 from tasktick.model.value import Value
 from tasktick.store import lateness
-from tasktick.store.counts import Deltas
+from tasktick.store.counts import RUNNING, Deltas
 from tasktick.store.due import BEGINNING
 from tasktick.store.protocol import Transaction
 
@@ -68,12 +67,12 @@ async def take(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[T
         claimed = [one.claimed for one in taken]
         deltas = Deltas()
         for one in claimed:
-            deltas.moved(one.tenant, one.claimed_from, State.RUNNING, one.id, one.picked_at, one.attempt)
+            deltas.moved(one.tenant, one.claimed_from, RUNNING, one.id, one.picked_at, one.attempt)
         await deltas.write(tx)
         await lateness.tell_claimed(tx, claimed)
     if len(taken) == len(ids):
         return taken
-    # Some are stale; or the claim is asked for again, to learn its fate, and has been counted.
+    # Some are stale; or the claim is asked for again, to learn its fate, and has been told of.
     claimed_now = {one.claimed.id for one in taken}
     others = [one for one in ids if one not in claimed_now]
     return taken + await tx.rows("task_claimed", Taken, ids=others, claim_id=request.claim_id, chars_max=chars_max)

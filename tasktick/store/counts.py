@@ -1,8 +1,10 @@
 """What a transaction changes, told once: counts by tenant and state as deltas, and an event for each change.
 
-Counts are never counted over the table. A change of state is one count, of how many went from one to the other: half
-as many rows to write as one fewer there and one more here, and beside ten thousand tenants these are most of what a
-commit writes. The view `state_counts` adds them up.
+Counts are never counted over the table, but for what runs. A change of state is one count, of how many went from
+one to the other: half as many rows to write as one fewer there and one more here, and beside ten thousand tenants
+these are most of what a commit writes. For the same reason what runs is counted where it was claimed from: a claim
+writes no count, and an end one. The view `state_counts` adds them up, and sees what runs by its rows, which are no
+more than are under way.
 """
 
 from collections import defaultdict
@@ -18,6 +20,7 @@ from tasktick.store.rows import Count
 PURGED = -1
 # What tells a move from a state: the one before, so many times, and the one after.
 MOVE = 256
+RUNNING = int(State.RUNNING)
 
 
 class Deltas:
@@ -35,12 +38,22 @@ class Deltas:
         self._events[tenant] += [(task_id, UNBORN, number, at, 0) for task_id, at in births]
         self._at = births[-1][1]
 
-    def moved(self, tenant: str, before: int, after: int, task_id: str, at: int, attempt: int | None) -> None:
-        """A task has another state; `PURGED`, if it was removed."""
+    def moved(
+        self,
+        tenant: str,
+        before: int,
+        after: int,
+        task_id: str,
+        at: int,
+        attempt: int | None,
+        claimed_from: int | None = None,
+    ) -> None:
+        """A task has another state; `PURGED`, if it was removed. Of one that ran, where it was claimed from."""
+        counted = before if claimed_from is None else claimed_from
         if after == PURGED:
-            self.forgotten(tenant, before)
-        else:
-            self._by_key[tenant, MOVE * before + after] += 1
+            self.forgotten(tenant, counted)
+        elif after not in (RUNNING, counted):
+            self._by_key[tenant, MOVE * counted + after] += 1
         self._events[tenant].append((task_id, before, after, at, attempt))
         self._at = at
 

@@ -25,11 +25,13 @@ from tasktick.model.state import TERMINAL, Event, State, after
 from tasktick.model.task import Due
 from tasktick.model.value import Value
 from tasktick.store import failures, lines, schedule_faults, schedules, waiting
-from tasktick.store.counts import Deltas
+from tasktick.store.counts import RUNNING, Deltas
 from tasktick.store.failures import FireEnd
 from tasktick.store.fires import count_failed
 from tasktick.store.protocol import Batch, Lane, Transaction, Writer
 from tasktick.store.rows import EndFault
+
+SUCCEEDED = int(State.SUCCEEDED)
 
 
 class Ended(Value, frozen=True):
@@ -139,7 +141,7 @@ async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]
     deltas = Deltas()
     for one in ordered:
         task = one.claimed
-        deltas.moved(task.tenant, State.RUNNING, State.SUCCEEDED, task.id, one.now, task.attempt)
+        deltas.moved(task.tenant, RUNNING, SUCCEEDED, task.id, one.now, task.attempt, task.claimed_from)
     await deltas.write(tx)
     return [Ended(one.claimed.id, State.SUCCEEDED) for one in ends]
 
@@ -267,7 +269,7 @@ async def _write_ends(
     deltas = Deltas()
     for one, state in valid:
         task = one.claimed
-        deltas.moved(task.tenant, State.RUNNING, state, task.id, one.now, one.attempt_number)
+        deltas.moved(task.tenant, RUNNING, state, task.id, one.now, one.attempt_number, task.claimed_from)
     fires = [(one, state) for one, state in valid if one.claimed.schedule_id is not None and state in TERMINAL]
     woken = await _fires_ended(tx, fires, deltas) if fires else {}
     await deltas.write(tx)

@@ -88,7 +88,7 @@ class Writer(Protocol):
 
 
 class Database(Reader, Writer, Protocol):
-    """Both; `near` reads what is due, never behind a client's listing."""
+    """Both; `near` reads what is due, and what that is sent with, never behind a client's listing."""
 
     @property
     def shared(self) -> bool:

@@ -274,9 +274,10 @@ async def change(
     await fires.ran_later(tx, ran, ordered[0].after.updated_at, deciding)
     deltas = Deltas()
     for one in ordered:
-        if one.before.state != one.after.state:
-            row = one.after
-            deltas.moved(row.tenant, one.before.state, row.state, row.id, row.updated_at, row.attempt)
+        before, row = one.before, one.after
+        if before.state != row.state:
+            where = before.claimed_from if before.state is State.RUNNING else None
+            deltas.moved(row.tenant, before.state, row.state, row.id, row.updated_at, row.attempt, where)
     ended = [one.after for one in ordered if one.after.state in TERMINAL]
     in_line = [one.after.id for one in ordered if one.before.state is State.BLOCKED and one.after.state in TERMINAL]
     if in_line:

@@ -47,6 +47,7 @@ class Pair(RuleBasedStateMachine):
             world.now -= world.now % HOUR_MS
             self.calendar(world).gap_until = world.now
         self.incarnations = 1
+        self.refusals = 0
         self.both(lambda world: world.start("incarnation-1"))
 
     def calendar(self, world: World) -> Calendar:
@@ -60,6 +61,9 @@ class Pair(RuleBasedStateMachine):
         assert not wrong, "\n".join(wrong)
         if refused is not None:
             note(f"refused: {refused}")
+            self.refusals += 1
+            for world in self.worlds:  # a file tries twice what is refused there, and draws more ids for it
+                world.draw_anew(1_000 * self.refusals)
         return one
 
     def read(self, operation: Callable[[Transaction], Awaitable[T]]) -> T | None:

@@ -40,12 +40,16 @@ class World:
         self.database = database
         self.now = NOW
         self.random = Random(seed)
-        self.ids = IdMaker(Random(seed))
-        self._letter_ids = IdMaker(Random(seed + 1))
+        self.draw_anew(seed)
         self.incarnation = "incarnation-1"
         self.epochs: dict[int, int] = {}
         self._claims = 0
         self._payloads: dict[tuple[str, int], Payload] = {}
+
+    def draw_anew(self, seed: int) -> None:
+        """Ids, from here on, that depend on nothing that was drawn before."""
+        self.ids = IdMaker(Random(seed))
+        self._letter_ids = IdMaker(Random(seed + 1))
 
     async def start(self, incarnation: str = "incarnation-1") -> None:
         """Begin as this incarnation, with every partition."""

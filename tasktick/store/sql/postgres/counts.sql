@@ -1,5 +1,6 @@
 -- How many tasks a tenant has in each state; kept by deltas, in the transaction that changes the tasks.
--- Of a move from a state to another there is one row: see `state_counts`.
+-- Of a move from a state to another there is one row: see `settled_counts`. What runs is counted where it was claimed
+-- from: see `state_counts`.
 
 -- Last in a transaction, in order of the key. Each connection adds to rows of its own, or of few others: one row for
 -- all would make every commit wait for the one before it.

@@ -12,7 +12,7 @@ SELECT json_group_array(name) FROM (
 -- name: tenants_room
 SELECT json_group_array(json_array(
     t.name, t.max_pending,
-    coalesce((SELECT sum(c.tasks) FROM state_counts AS c WHERE c.tenant = t.name AND c.state > 0 AND c.state < 10), 0)
+    coalesce((SELECT sum(c.tasks) FROM pending_counts AS c WHERE c.tenant = t.name), 0)
 ))
 FROM json_each(:tenants) AS wanted JOIN tenants AS t ON t.name = wanted.value
 WHERE t.max_pending IS NOT NULL;
@@ -26,19 +26,18 @@ SELECT json_group_array(json_object(
 FROM (
     SELECT
         known.name, t.max_pending, t.create_rate, t.created_at, t.updated_at,
-        coalesce((
-            SELECT sum(c.tasks) FROM state_counts AS c WHERE c.tenant = known.name AND c.state > 0 AND c.state < 10
-        ), 0) AS pending,
-        coalesce((
-            SELECT sum(c.tasks) FROM state_counts AS c WHERE c.tenant = known.name AND c.state = 4
-        ), 0) AS running
+        coalesce((SELECT sum(c.tasks) FROM pending_counts AS c WHERE c.tenant = known.name), 0) AS pending,
+        coalesce(under_way.tasks, 0) AS running
     FROM (
         SELECT :always AS name
         UNION SELECT name FROM tenants
         UNION SELECT tenant FROM keys WHERE revoked_at IS NULL
-        UNION SELECT tenant FROM state_counts WHERE state > 0 AND state < 10 GROUP BY tenant, state HAVING sum(tasks) > 0
+        UNION SELECT tenant FROM pending_counts GROUP BY tenant HAVING sum(tasks) > 0
     ) AS known
     LEFT JOIN tenants AS t ON t.name = known.name
+    LEFT JOIN (
+        SELECT tenant, count(*) AS tasks FROM tasks WHERE state = 4 GROUP BY tenant
+    ) AS under_way ON under_way.tenant = known.name
     WHERE (:name IS NULL OR known.name = :name) AND (:beyond IS NULL OR known.name > :beyond)
     ORDER BY known.name LIMIT :limit
 );
