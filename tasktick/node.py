@@ -24,6 +24,7 @@ from tasktick.dispatch.deadlines import Deadlines
 from tasktick.dispatch.deadman import Deadman
 from tasktick.dispatch.dispatcher import Dispatcher
 from tasktick.dispatch.flight import Hands
+from tasktick.dispatch.foresight import Foresight
 from tasktick.dispatch.tools import Identity, Signing, Tools
 from tasktick.metrics import Metrics
 from tasktick.model.ids import IdMaker, partition_of
@@ -152,6 +153,8 @@ class Node:
             in_hand=self.hands.holds,
             owned=lambda: self.ownership.partitions,
         )
+        self.foresight = Foresight(world.signing)
+        self.loader.foresee = self.foresight.expect
         self.completion = Completion(
             clock, EndWriter(database, self._letter_ids), self.hands, metrics, retry_due=self.intake.due
         )
@@ -180,7 +183,7 @@ class Node:
         self.materialiser = Materialiser(
             clock,
             database,
-            self._decider(world.ids),
+            Decider(self.name, self.ownership, world.ids),
             metrics,
             intake=self.intake,
             missed_after_ms=config.scheduler.missed_after_ms,
@@ -251,9 +254,6 @@ class Node:
             near_ms=self._config.scheduler.near_ms,
         )
 
-    def _decider(self, ids: IdMaker) -> Decider:
-        return Decider(self.name, self.ownership, ids)
-
     def _show_gauges(self) -> None:
         metrics = self.world.metrics
         metrics.gauge("timers", "Entries of the wheel.", lambda: len(self.horizon))
@@ -284,6 +284,7 @@ class Node:
         services.run_loop(self.dispatcher)
         services.on_stop("drain", self.dispatcher.drain)
         services.on_stop("hand_over", self._hand_over, HAND_OVER_MS)
+        services.run_loop(self.foresight)
         services.run_loop(self.loader)
         await services.until(self.loader.loaded)
         loops: tuple[Loop, ...] = (self.ticker, self.materialiser, self.sweeper)

@@ -38,7 +38,7 @@ async def active(
 ) -> dict[str, list[SigningSecret]]:
     """The secrets that sign these tenants' requests now, newest first."""
     found: dict[str, list[SigningSecret]] = {tenant: [] for tenant in tenants}
-    for row in await database.read(lambda tx: stored.read_of(tx, tenants, stored.SIGNING)):
+    for row in await database.near.read(lambda tx: stored.read_of(tx, tenants, stored.SIGNING)):
         secret = _opened(row, vault)
         if secret.signs_at(now_ms):
             found[row.tenant].append(secret)

@@ -17,7 +17,7 @@ from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.flight import Flight, Hands
 from tasktick.dispatch.outcome import Outcome
 from tasktick.dispatch.runway import Runway
-from tasktick.dispatch.tools import Identity, Tools
+from tasktick.dispatch.tools import Identity, Tools, foresee
 from tasktick.errors import StoreBroken, StoreError
 from tasktick.model.attempt import release
 from tasktick.model.ids import wire
@@ -120,7 +120,11 @@ class Dispatcher:
     async def _claim_and_send(self, entries: list[Due]) -> None:
         flights: list[Flight] = []
         again: list[Due] = []
+        loading: asyncio.Task[None] | None = None
         try:
+            tenants = {entry.tenant for entry in entries}
+            if not self._tools.signing.knows(tenants):  # it is read beside the claim, which does not wait for it
+                loading = self._tools.spawn(foresee(self._tools.signing, tenants), "secrets")
             flights = await self._claim(entries)
         except StoreBroken:
             raise
@@ -140,10 +144,12 @@ class Dispatcher:
             self._idle.set()
             self.wake.set()
         if flights:
-            await self._load_and_send(flights, len(entries))
+            await self._load_and_send(flights, len(entries), loading)
 
-    async def _load_and_send(self, flights: list[Flight], asked: int) -> None:
+    async def _load_and_send(self, flights: list[Flight], asked: int, loading: asyncio.Task[None] | None) -> None:
         try:
+            if loading is not None:
+                await loading
             await self._tools.signing.load({flight.claimed.tenant for flight in flights})
             flights.sort(key=lambda flight: flight.claimed.wake_at)
             await self._send(flights)

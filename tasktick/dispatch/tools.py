@@ -1,6 +1,7 @@
 """What the dispatcher is given: who it is, and what its attempts need."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from tasktick.clock import Clock
 from tasktick.cluster.ownership import Ownership
 from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.deadlines import Deadlines
+from tasktick.errors import TaskTickError
 from tasktick.metrics import Metrics
 from tasktick.service import Spawner
 
@@ -24,9 +26,18 @@ class Identity(msgspec.Struct, frozen=True):
 class Signing(Protocol):
     """The signing secrets of tenants: loaded by the batch, read by the attempt."""
 
+    def knows(self, tenants: Iterable[str]) -> bool: ...
+
     async def load(self, tenants: Iterable[str]) -> None: ...
 
     def of(self, tenant: str) -> Sequence[bytes]: ...
+
+
+async def foresee(signing: Signing, tenants: Collection[str]) -> None:
+    """Load what these tenants will sign with; what goes wrong is seen where it is wanted."""
+    if not signing.knows(tenants):
+        with suppress(TaskTickError):
+            await signing.load(tenants)
 
 
 class Tools(msgspec.Struct, frozen=True):

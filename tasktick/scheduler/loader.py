@@ -12,7 +12,7 @@ read of a slot says nothing about the rest of it, and each reading has its end f
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tasktick import logs
 from tasktick.clock import Clock, turns
@@ -37,6 +37,10 @@ FAR_TAKEN_AT_ONCE = 1_000
 OVERDUE_SHARE = 1 / 20
 # What does not fit is read again when so much of the ready queue is free: each reading passes over the rest of it.
 ROOM_SHARE = 4
+
+
+def _nobody(tenants: Iterable[str]) -> None:
+    del tenants
 
 
 class Loader:
@@ -74,6 +78,8 @@ class Loader:
         # Grows with each partition that comes: what was being read does not cover it.
         self._gains = 0
         self.loaded = asyncio.Event()
+        # Told of tenants of whom something is due soon: what that is sent with can be read before.
+        self.foresee: Callable[[Iterable[str]], None] = _nobody
 
     async def step(self) -> float:
         """Read what is near, and what is further when it is time; how long to rest."""
@@ -156,8 +162,11 @@ class Loader:
         overdue = [row for row in fresh if row.wake_at <= now]
         if overdue:
             await self._ticker.push(overdue)
-        if len(overdue) < len(fresh) and self._horizon.add((row for row in fresh if row.wake_at > now), now):
-            self._ticker.wake.set()
+        if len(overdue) < len(fresh):
+            ahead = [row for row in fresh if row.wake_at > now]
+            if self._horizon.add(ahead, now):
+                self._ticker.wake.set()
+            self.foresee(row.tenant for row in ahead)
 
     async def _read_far(self, now: int) -> None:
         """Read ids and times beyond what the wheel knows, up to the horizon or to as many as it may hold."""

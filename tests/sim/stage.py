@@ -142,6 +142,7 @@ class Stage:
         self.ids = IdMaker(Random(1))
         self.random = Random(2)
         self.sender = StageSender(self.clock)
+        self.signing = NoSecrets()
         self._path = folder / "tasktick.db"
         self._config = config
         self._raws: list[RawConnection] = []
@@ -168,7 +169,7 @@ class Stage:
             database=self.database,
             sender=SpawningSender(self.sender, self.services.spawn),
             unseal=unsealed,
-            signing=NoSecrets(),
+            signing=self.signing,
             services=self.services,
             metrics=self.metrics,
         )

@@ -1,5 +1,7 @@
 """What the loader takes into memory: all that is due, and of the horizon all that it says it knows."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from tasktick.errors import StoreUnavailable
@@ -30,9 +32,14 @@ class Memory:
         self.ready = ReadyQueue(Limits(), self.config.ready_max, self.config.lane_max)
         self.horizon = Horizon(world.now, early_ms=0, near_ms=self.config.near_ms, timers_max=self.config.timers_max)
         ticker = Ticker(clock, self.horizon, self.ready, database.near, database, Metrics(), lambda: None)
+        self.foreseen: list[set[str]] = []
         self.loader = Loader(
             clock, self.horizon, self.ready, database.near, self.config, ticker=ticker, in_hand=lambda task_id: False
         )
+        self.loader.foresee = self._foresee
+
+    def _foresee(self, tenants: Iterable[str]) -> None:
+        self.foreseen.append(set(tenants))
 
     def expire(self, until: int) -> set[str]:
         """What comes out of the wheel by then."""
@@ -71,6 +78,16 @@ async def test_a_slot_of_many_pages_is_loaded_whole(world: World) -> None:
     assert memory.holds(rows) == {task_id for task_id, at in rows.items() if at <= world.now}
     within = {task_id for task_id, at in rows.items() if world.now < at <= world.now + HORIZON_MS}
     assert memory.expire(world.now + HOUR_MS) == within
+
+
+async def test_whose_tasks_are_due_soon_is_told_before(world: World) -> None:
+    """Not of what is overdue, which goes at once, nor of what is due in minutes."""
+    times = {"late": world.now - 1, "soon": world.now + 1_500, "later": world.now + 60_000}
+    made = [world.task(run_at=at, tenant=tenant) for tenant, at in times.items()]
+    assert set(await world.create_all([Create(one) for one in made])) == {None}
+    memory = Memory(world)
+    await memory.loader.step()
+    assert memory.foreseen == [{"soon"}]
 
 
 @pytest.mark.parametrize("timers_max", [1, 5, 10, 30, 64])
