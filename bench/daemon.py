@@ -127,7 +127,7 @@ class Ledger:
     def succeeded(self) -> int:
         """Tasks recorded as succeeded, from the counts kept with each commit."""
         row = self._raw.execute(
-            "SELECT coalesce(sum(tasks), 0) FROM state_counts WHERE state = ?", (int(State.SUCCEEDED),)
+            "SELECT coalesce(sum(tasks), 0) FROM settled_counts WHERE state = ?", (int(State.SUCCEEDED),)
         ).fetchone()
         return int(row[0])
 
@@ -159,7 +159,7 @@ class ServerLedger:
 
     def succeeded(self) -> int:
         """Tasks recorded as succeeded, from the counts kept with each commit."""
-        return self._number("SELECT coalesce(sum(tasks), 0) FROM state_counts WHERE state = $1", int(State.SUCCEEDED))
+        return self._number("SELECT coalesce(sum(tasks), 0) FROM settled_counts WHERE state = $1", int(State.SUCCEEDED))
 
     def running(self) -> int:
         """Tasks that are under way, by the index of those: few, where the counts are of many tenants."""
