@@ -41,7 +41,7 @@ TARGETS: dict[tuple[int, str], Target] = {
 def late_ms(port: int, count: int) -> list[float]:
     """How late each hit was, when all are there."""
     until = time.perf_counter() + SETTLE_SECONDS_MAX
-    while ask_receiver(port, "/hits")["hits"] < count and time.perf_counter() < until:
+    while ask_receiver(port, "/count") < count and time.perf_counter() < until:
         time.sleep(LOOK_SECONDS)
     stamps = [late_us / 1_000 for late_us in ask_receiver(port, "/stamps")]
     if len(stamps) != count:

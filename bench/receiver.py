@@ -1,12 +1,16 @@
 """The receiver: counts what arrives, stamps it, and answers at once. A process of its own.
 
-`GET /hits` says what has come, `GET /stamps` when each hit came beside when it was due (µs late), `GET /fires` the
-schedule, the nominal time and the arrival (µs) of each that names a schedule, `POST /reset` forgets it all.
+`GET /hits` says what has come, `GET /count` how many, `GET /stamps` when each hit came beside when it was due (µs
+late), `GET /fires` the schedule, the nominal time and the arrival (µs) of each that names a schedule, `POST /reset`
+forgets it all.
 Everything else is a hit, and is answered with 200.
+
+It shares the processors with what it measures: of a hit nothing is read but its length until somebody asks.
 """
 
 import asyncio
 import http.client
+import re
 import sys
 import time
 from datetime import datetime
@@ -19,8 +23,12 @@ from bench.parents import until_parent_is_gone
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
 HEAD_END = b"\r\n\r\n"
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+QUESTIONS = (b"POST /reset ", b"GET /hits ", b"GET /count ", b"GET /stamps ", b"GET /fires ")
 LIFE_SECONDS_MAX = 3_600
 STAMPS_MAX = 1_000_000
+# Heads that wait to be read, some 200 MB of them.
+UNREAD_MAX = 250_000
 
 
 class Tally:
@@ -31,35 +39,52 @@ class Tally:
 
     def reset(self) -> None:
         """Forget."""
-        self.hits = 0
+        self._read = 0
+        self._unread: list[tuple[bytes, int]] = []
         self.ids: set[bytes] = set()
         self.first_ns = 0
         self.last_ns = 0
         self.stamps: list[tuple[bytes, int]] = []
         self.fires: list[tuple[bytes, bytes, int]] = []
 
+    @property
+    def hits(self) -> int:
+        """How many have come."""
+        return self._read + len(self._unread)
+
     def hit(self, head: bytes) -> None:
         """One more."""
-        now = time.time_ns()
-        self.hits += 1
-        self.first_ns = self.first_ns or now
-        self.last_ns = now
-        task_id = value_of(head, b"webhook-id:")
-        if task_id:
-            self.ids.add(task_id)
-        due = value_of(head, b"tasktick-scheduled-at:")
-        schedule = value_of(head, b"tasktick-schedule:")
-        if schedule:
-            if len(self.fires) < STAMPS_MAX:
-                self.fires.append((schedule, due, now))
-        elif due and len(self.stamps) < STAMPS_MAX:
-            self.stamps.append((due, now))
+        self._unread.append((head, time.time_ns()))
+        if len(self._unread) > UNREAD_MAX:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Read the heads of what has come."""
+        unread, self._unread = self._unread, []
+        self._read += len(unread)
+        if unread:
+            self.first_ns, self.last_ns = self.first_ns or unread[0][1], unread[-1][1]
+        for one, at_ns in unread:
+            head = one.lower()
+            task_id = value_of(head, b"webhook-id:")
+            if task_id:
+                self.ids.add(task_id)
+            due = value_of(head, b"tasktick-scheduled-at:")
+            schedule = value_of(head, b"tasktick-schedule:")
+            if schedule:
+                if len(self.fires) < STAMPS_MAX:
+                    self.fires.append((schedule, due, at_ns))
+            elif due and len(self.stamps) < STAMPS_MAX:
+                self.stamps.append((due, at_ns))
 
     def answer(self, path: bytes) -> bytes:
         """What a question gets."""
         if path == b"/reset":
             self.reset()
             return b"{}"
+        if path == b"/count":
+            return b"%d" % self.hits
+        self._read_on()
         if path == b"/stamps":
             return msgspec.json.encode([_late_us(due, at) for due, at in self.stamps])
         if path == b"/fires":
@@ -109,22 +134,23 @@ class Receiver(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, by behaviour
 
     def data_received(self, data: bytes) -> None:
-        self._waiting += data
-        while (end := self._waiting.find(HEAD_END)) >= 0:
-            head = self._waiting[: end + 2].lower()
-            length = int(value_of(head, b"content-length:") or 0)
-            if len(self._waiting) < end + len(HEAD_END) + length:
-                return
-            self._waiting = self._waiting[end + len(HEAD_END) + length :]
-            self._answer(head)
+        if self._waiting:
+            data, self._waiting = self._waiting + data, b""
+        while (end := data.find(HEAD_END)) >= 0:
+            found = LENGTH.search(data, 0, end + 2)
+            rest = end + len(HEAD_END) + (int(found[1]) if found else 0)
+            if len(data) < rest:
+                break
+            self._answer(data[: end + 2])
+            data = data[rest:]
+        self._waiting = data
 
     def _answer(self, head: bytes) -> None:
-        path = head.split(b" ", 2)[1]
-        if path not in (b"/hits", b"/stamps", b"/fires", b"/reset"):
+        if not head.startswith(QUESTIONS):
             self._transport.write(OK)
             self._tally.hit(head)
             return
-        body = self._tally.answer(path)
+        body = self._tally.answer(head.split(b" ", 2)[1])
         self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
 
 

@@ -153,7 +153,7 @@ class Node:
             in_hand=self.hands.holds,
             owned=lambda: self.ownership.partitions,
         )
-        self.foresight = Foresight(world.signing)
+        self.foresight = Foresight(clock, world.signing, database.near, self.hands.__len__)
         self.loader.foresee = self.foresight.expect
         self.completion = Completion(
             clock, EndWriter(database, self._letter_ids), self.hands, metrics, retry_due=self.intake.due
@@ -166,16 +166,15 @@ class Node:
             deadlines=self.deadlines,
             unseal=world.unseal,
             signing=world.signing,
+            provisions=self.foresight.provisions,
             random=world.random,
             spawn=world.services.spawn,
             crash=world.services.crash,
             early_ms=config.scheduler.early_ms,
             room_came_up=lambda: self.loader.room_came_up(),
         )
-        identity = Identity(self.name, self.ownership)
-        self.dispatcher = Dispatcher(
-            self.ready, database, self.completion, self.hands, config.dispatch, identity, tools
-        )
+        queue, who = self.ready, Identity(self.name, self.ownership)
+        self.dispatcher = Dispatcher(queue, database, self.completion, self.hands, config.dispatch, who, tools)
         self.sweeper = Sweeper(clock, database, self.intake, metrics, self._rescue(), config.scheduler.sweep_every_ms)
         self.check_watch = CheckWatch(clock, database, metrics, lambda: self.ownership.partitions)
         self.deadman = self._make_deadman()

@@ -21,9 +21,10 @@ STEADY_SECONDS, QUICK_STEADY_SECONDS = 10, 3
 STEADY_SECONDS_MAX = 120
 PENDING_JOBS, QUICK_PENDING_JOBS = 100_000, 10_000
 CREATE_SECONDS, QUICK_CREATE_SECONDS = 4.0, 1.0
-LEAST_AHEAD_MS = 3_000
-# Before the first is due, a worker is to have no more to do than wait.
-REST_MS = 500
+LEAST_AHEAD_MS = 5_000
+# Before the first is due, a worker is to have no more to do than wait, and to read ahead, which counts too.
+REST_MS = 2_500
+SOON_MS = 50
 LOOK_SECONDS, NEAR_LOOK_SECONDS = 0.02, 0.005
 SETTLE_SECONDS, SETTLE_SECONDS_MAX = 2.0, 120.0
 SETTLED_MB = 0.5
@@ -93,11 +94,12 @@ def patiently(ask: Callable[[Contender, Setting], Found]) -> Callable[[Contender
     return asked
 
 
-def _wait_for(due_ms: int) -> None:
+def _wait_for(due_ms: int, before_ms: int) -> None:
+    """Wait until so long before."""
     left_ms = due_ms - now_ms()
     if left_ms < REST_MS:
         raise TooSoonError(f"making the jobs took so long that {left_ms} ms were left until they were due")
-    time.sleep(left_ms / 1_000 - 0.05)
+    time.sleep((left_ms - before_ms) / 1_000)
 
 
 def fire(contender: Contender, setting: Setting) -> Found:
@@ -108,7 +110,7 @@ def fire(contender: Contender, setting: Setting) -> Found:
         worker = site.start()
         load = _due(contender, setting, count, 0)
         site.fill(load)
-        _wait_for(load.first_ms)
+        _wait_for(load.first_ms, REST_MS)
         before, database_before = processes.cpu_seconds(worker), site.database_cpu_seconds()
         _wait_until_recorded(site, setting.port, load)
         seconds = (now_ms() - load.first_ms) / 1_000
@@ -125,7 +127,8 @@ def fire(contender: Contender, setting: Setting) -> Found:
 def _wait_until_recorded(site: Site, port: int, load: Load) -> None:
     """The store is asked only when all have arrived, so that asking costs it nothing meanwhile."""
     until_ms = load.first_ms + FIRE_SECONDS_MAX * 1_000
-    while (hits := ask_receiver(port, "/hits")["hits"]) < load.count and now_ms() < until_ms:
+    time.sleep(max(0.0, (load.first_ms - now_ms()) / 1_000))
+    while (hits := ask_receiver(port, "/count")) < load.count and now_ms() < until_ms:
         time.sleep(LOOK_SECONDS if hits < load.count * 0.9 else NEAR_LOOK_SECONDS)
     while (waiting := site.waiting()) > 0 and now_ms() < until_ms:
         time.sleep(NEAR_LOOK_SECONDS)
@@ -143,10 +146,10 @@ def steady(per_second: int) -> Callable[[Contender, Setting], Found]:
             site.start()
             load = _due(contender, setting, count, 1_000_000 // per_second)
             site.fill(load)
-            _wait_for(load.first_ms)
+            _wait_for(load.first_ms, SOON_MS)
             time.sleep((load.last_ms - now_ms()) / 1_000)
             until_ms = load.last_ms + STEADY_SECONDS_MAX * 1_000
-            while ask_receiver(setting.port, "/hits")["hits"] < count and now_ms() < until_ms:
+            while ask_receiver(setting.port, "/count") < count and now_ms() < until_ms:
                 time.sleep(LOOK_SECONDS)
             late = late_ms(setting.port, count)
         return {"p50": percentile(late, 0.5), "p99": percentile(late, 0.99), "early": sum(one < 0 for one in late)}

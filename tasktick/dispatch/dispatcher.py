@@ -23,6 +23,7 @@ from tasktick.model.attempt import release
 from tasktick.model.ids import wire
 from tasktick.model.state import Event
 from tasktick.model.task import Due
+from tasktick.ready.limits import QUICK_MS
 from tasktick.ready.queue import ReadyQueue
 from tasktick.settings import DispatchConfig
 from tasktick.store import claims, tasks
@@ -44,8 +45,10 @@ CROWD_MAX = {True: 256, False: 384}
 # Connections that wait to be begun: some 10 ms of them.
 CONNECTING_MAX = 32
 # What a claim that found connections for most of it allows the next one to be, in its own sizes. The last few are
-# always about to be made, or about to be taken from a call that ends.
+# always about to be made, or about to be taken from a call that ends. And each quick answer, while none is being made,
+# allows it so many more: a crowd begins with the connections of its first calls, and need not wait for a full claim.
 CLAIM_GROWTH = 4
+CLAIM_STEP = 4
 
 
 class Dispatcher:
@@ -83,6 +86,8 @@ class Dispatcher:
         self._crowded = 0
         # Grows while full batches find their connections: until then, nobody knows what a large one would bring.
         self._claim_most = CONNECTING_MAX
+        # The last claim was of about as many as it might be.
+        self._is_crowd = False
         # The latest wall clock seen: what was due by it stays due, though the clock be set back.
         self._latest_now = 0
         self._grace_until_ms = 0.0
@@ -106,7 +111,8 @@ class Dispatcher:
             return CROWDED_REST_MS
         most = min(self._claim_most, self._config.claim_batch_max)
         entries = self._ready.pop(most, self._latest_now + self._early_ms)
-        if 2 * len(entries) < most:
+        self._is_crowd = 2 * len(entries) >= most
+        if not self._is_crowd:
             self._claim_most = max(most // 2, CONNECTING_MAX)
         if not entries:
             self._tools.room_came_up()
@@ -186,8 +192,8 @@ class Dispatcher:
         )
         by_id = {entry.id: entry for entry in entries}
         ids = sorted(by_id)
-
-        taken = await self._database.write(lambda tx: claims.take(tx, ids, request), Lane.FIRE)
+        foreseen = self._tools.provisions.take(ids)
+        taken = await self._database.write(lambda tx: claims.take(tx, ids, request, foreseen), Lane.FIRE)
         self._metrics.events["claim_stale"] += len(entries) - len(taken)
         return [
             Flight(by_id[one.claimed.id], one.claimed, one.payload, claimed_monotonic_ms, one.claimed.id in was_due)
@@ -285,6 +291,7 @@ class Dispatcher:
         else:
             if outcome.byte_left or outcome.error_class == "network":  # else nobody was asked
                 self._ready.limits.observe(claimed.host, outcome.duration_ms, outcome.error_class != "network")
+                self._learn(outcome)
             self._metrics.attempted(started_at, claimed.due_at, claimed.picked_at, outcome.duration_ms)
         self._completion.add(end)
         ended_ms = outcome.started_at_monotonic_ms + outcome.duration_ms
@@ -292,6 +299,12 @@ class Dispatcher:
         if late:
             self._put_back(late)
         self.wake.set()
+
+    def _learn(self, outcome: Outcome) -> None:
+        """Claims may be larger where receivers answer at once on connections that are there."""
+        is_quick = outcome.duration_ms <= QUICK_MS and outcome.error_class != "network"
+        if is_quick and self._is_crowd and self._claim_most < self._config.claim_batch_max:
+            self._claim_most += 0 if self._tools.sender.connecting else CLAIM_STEP
 
     def _claimed_before_ms(self, now_ms: float) -> float:
         """What was claimed before that leaves no more: half its time to start is for making a connection."""

@@ -11,6 +11,7 @@ from tasktick.clock import Clock
 from tasktick.cluster.ownership import Ownership
 from tasktick.dispatch.attempt import Sender, Unseal
 from tasktick.dispatch.deadlines import Deadlines
+from tasktick.dispatch.provisions import Provisions
 from tasktick.errors import TaskTickError
 from tasktick.metrics import Metrics
 from tasktick.service import Spawner
@@ -49,6 +50,7 @@ class Tools(msgspec.Struct, frozen=True):
     deadlines: Deadlines
     unseal: Unseal
     signing: Signing
+    provisions: Provisions
     random: Random
     spawn: Spawner
     early_ms: int

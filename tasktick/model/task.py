@@ -215,6 +215,16 @@ class Taken(msgspec.Struct, frozen=True, gc=False, array_like=True):
     payload: Payload | None
 
 
+class Foreseen(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A task that will be claimed soon, as its row is now; and what a claim will bring, as the store wrote it."""
+
+    id: str
+    version: int
+    state: int
+    wake_at: int
+    taken: msgspec.Raw
+
+
 def due_of(state: TaskState) -> Due:
     """The part of a state row that the owner's memory keeps."""
     return Due(state.id, state.tenant, state.queue, state.host, state.priority, state.due_at, state.wake_at)

@@ -39,8 +39,8 @@ OVERDUE_SHARE = 1 / 20
 ROOM_SHARE = 4
 
 
-def _nobody(tenants: Iterable[str]) -> None:
-    del tenants
+def _nobody(rows: Iterable[Due]) -> None:
+    del rows
 
 
 class Loader:
@@ -78,8 +78,8 @@ class Loader:
         # Grows with each partition that comes: what was being read does not cover it.
         self._gains = 0
         self.loaded = asyncio.Event()
-        # Told of tenants of whom something is due soon: what that is sent with can be read before.
-        self.foresee: Callable[[Iterable[str]], None] = _nobody
+        # Told of what is due soon: what that is sent with can be read before.
+        self.foresee: Callable[[Iterable[Due]], None] = _nobody
 
     async def step(self) -> float:
         """Read what is near, and what is further when it is time; how long to rest."""
@@ -166,7 +166,7 @@ class Loader:
             ahead = [row for row in fresh if row.wake_at > now]
             if self._horizon.add(ahead, now):
                 self._ticker.wake.set()
-            self.foresee(row.tenant for row in ahead)
+            self.foresee(ahead)
 
     async def _read_far(self, now: int) -> None:
         """Read ids and times beyond what the wheel knows, up to the horizon or to as many as it may hold."""

@@ -3,10 +3,13 @@
 A claim needs the live term of the task's partition. How attempts end is in `endings`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from tasktick.model.ids import PARTITIONS, partition_of
-from tasktick.model.task import Claimed, Taken
+import msgspec
+from msgspec.structs import force_setattr as _set
+
+from tasktick.model.ids import ID_CHARS, PARTITIONS, partition_of
+from tasktick.model.task import Claimed, Foreseen, Taken
 from tasktick.model.value import Value
 from tasktick.store import lateness
 from tasktick.store.counts import RUNNING, Deltas
@@ -17,6 +20,8 @@ from tasktick.store.protocol import Transaction
 # the memory.
 PAYLOADS_CHARS_MAX = 4_194_304
 PAYLOAD_CHARS_SURE = 16_384
+
+_TAKEN = msgspec.json.Decoder(Taken, strict=False).decode
 
 
 class ClaimRequest(Value, frozen=True):
@@ -36,20 +41,29 @@ class ClaimRequest(Value, frozen=True):
     beat: int = 0
 
 
+class _Claim(msgspec.Struct, frozen=True, array_like=True):
+    """What came of one: when, the ids of what is as it was read ahead, and the rest as it is."""
+
+    now: int
+    foreseen: str
+    others: list[Taken]
+
+
 async def claim(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[Claimed]:
     """Mark these tasks as running, in one guarded statement; what comes back may be sent."""
     return [one.claimed for one in await take(tx, ids, request)]
 
 
-async def take(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[Taken]:
-    """The same, with what is to be sent, unless that is large."""
-    epochs, was_due = request.epochs, request.was_due
-    places = zip(ids, map(partition_of, ids), strict=True)
-    rows = [(one, at, epochs[at], was_due.get(one)) for one, at in places if at in epochs]
+async def take(
+    tx: Transaction, ids: list[str], request: ClaimRequest, foreseen: Mapping[str, Foreseen] | None = None
+) -> list[Taken]:
+    """The same, with what is to be sent, unless that is large; of what was `foreseen`, nothing is read again."""
+    epochs, was_due, known = request.epochs, request.was_due, foreseen or {}
+    rows = [(one, at, epochs[at], was_due.get(one), *_seen(known.get(one))) for one, at in _placed(ids) if at in epochs]
     chars_max = max(PAYLOAD_CHARS_SURE, PAYLOADS_CHARS_MAX // max(len(ids), 1))
-    taken = await tx.rows(
+    found = await tx.rows(
         "task_claim",
-        Taken,
+        _Claim,
         rows=rows,
         epochs=by_partition(epochs),
         was_due=was_due or None,
@@ -63,6 +77,7 @@ async def take(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[T
         beat=request.beat,
         chars_max=chars_max,
     )
+    taken = [one for claim in found for one in _taken(claim, request, known)]
     if taken:
         claimed = [one.claimed for one in taken]
         deltas = Deltas()
@@ -76,6 +91,40 @@ async def take(tx: Transaction, ids: list[str], request: ClaimRequest) -> list[T
     claimed_now = {one.claimed.id for one in taken}
     others = [one for one in ids if one not in claimed_now]
     return taken + await tx.rows("task_claimed", Taken, ids=others, claim_id=request.claim_id, chars_max=chars_max)
+
+
+def _placed(ids: Iterable[str]) -> Iterable[tuple[str, int]]:
+    """Each with its partition, once."""
+    return ((one, partition_of(one)) for one in dict.fromkeys(ids))
+
+
+def _seen(one: Foreseen | None) -> tuple[int | None, int | None]:
+    return (None, None) if one is None else (one.version, one.wake_at)
+
+
+def _taken(claim: _Claim, request: ClaimRequest, known: Mapping[str, Foreseen]) -> list[Taken]:
+    """What it took, the foreseen as their rows are now: as the statement wrote them."""
+    now, hexes, epochs, claim_id = claim.now, claim.foreseen, request.epochs, request.claim_id
+    until = now + request.start_delay_ms + request.margin_ms
+    taken = []
+    for at in range(0, len(hexes), ID_CHARS):
+        seen = known[hexes[at : at + ID_CHARS]]
+        one = _TAKEN(seen.taken)
+        claimed = one.claimed  # nobody else has it yet
+        _set(claimed, "attempt", claimed.attempt + 1)
+        _set(claimed, "fence", max(claimed.fence + 1, now))
+        _set(claimed, "claim_id", claim_id)
+        _set(claimed, "lease_until", until + claimed.timeout_ms)
+        _set(claimed, "claimed_from", seen.state)
+        _set(claimed, "picked_at", now)
+        _set(claimed, "epoch", epochs[partition_of(seen.id)])
+        taken.append(one)
+    return taken + claim.others
+
+
+async def foresee(tx: Transaction, ids: list[str], chars_max: int) -> list[Foreseen]:
+    """What claims of these will bring, of those that wait; a payload of more than so many characters is left out."""
+    return await tx.rows("task_foreseen", Foreseen, ids=ids, chars_max=chars_max)
 
 
 def by_partition(epochs: Mapping[int, int]) -> str:

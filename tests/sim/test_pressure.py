@@ -1,10 +1,12 @@
 """More than fits: full lanes, a full ready queue, a full wheel, a full disk. Nobody is starved, nothing is lost."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tasktick.dispatch.dispatcher import CONNECTING_MAX
+from tasktick.dispatch.foresight import CROWD
 from tasktick.dispatch.sender import SpawningSender
 from tasktick.model.state import State
 from tasktick.model.task import Taken
@@ -62,9 +64,9 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     take = claims.take
 
-    async def noted(tx: Transaction, ids: list[str], request: claims.ClaimRequest) -> list[Taken]:
+    async def noted(tx: Transaction, ids: list[str], *given: Any) -> list[Taken]:
         found.append(len(ids))
-        return await take(tx, ids, request)
+        return await take(tx, ids, *given)
 
     monkeypatch.setattr(claims, "take", noted)
     return found
@@ -81,6 +83,29 @@ def test_claims_begin_small_and_grow_while_they_find_connections(sizes: list[int
         before = len(sizes)
         assert await stage.ended(await stage.add(2_000, 200)) < 5
         assert sizes[before] == CONNECTING_MAX, "where there was little, a large claim is not the next"
+
+    play(scenario)
+
+
+def test_what_a_crowd_sends_is_read_before_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreseen: list[int] = []
+    take = claims.take
+
+    async def noted(tx: Transaction, ids: list[str], request: claims.ClaimRequest, known: Any) -> list[Taken]:
+        foreseen.append(len(known))
+        return await take(tx, ids, request, known)
+
+    monkeypatch.setattr(claims, "take", noted)
+
+    async def scenario(stage: Stage) -> None:
+        await stage.node.start()
+        few = await stage.add(1_500, 10)
+        crowd = await stage.add(3_000, CROWD + 50)
+        assert await stage.ended(few) < 3
+        assert sum(foreseen) == 0
+        assert await stage.ended(crowd) < 5
+        assert sum(foreseen) == len(crowd)
+        assert len(stage.node.foresight.provisions) == 0
 
     play(scenario)
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -62,8 +63,8 @@ def test_a_claim_without_its_due_time_is_noticed(monkeypatch: pytest.MonkeyPatch
     """Planted: what the wheel says is due is claimed and sent, whatever the store says of its time."""
     right = claims.take
 
-    async def careless(tx: Transaction, ids: list[str], request: claims.ClaimRequest) -> list[Taken]:
-        taken = await right(tx, ids, msgspec.structs.replace(request, early_ms=10**9))
+    async def careless(tx: Transaction, ids: list[str], request: claims.ClaimRequest, foreseen: Any) -> list[Taken]:
+        taken = await right(tx, ids, msgspec.structs.replace(request, early_ms=10**9), foreseen)
         return [Taken(msgspec.structs.replace(one.claimed, wake_at=request.now), one.payload) for one in taken]
 
     monkeypatch.setattr(claims, "take", careless)

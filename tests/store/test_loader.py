@@ -38,8 +38,8 @@ class Memory:
         )
         self.loader.foresee = self._foresee
 
-    def _foresee(self, tenants: Iterable[str]) -> None:
-        self.foreseen.append(set(tenants))
+    def _foresee(self, rows: Iterable[Due]) -> None:
+        self.foreseen.append({row.tenant for row in rows})
 
     def expire(self, until: int) -> set[str]:
         """What comes out of the wheel by then."""

@@ -21,19 +21,19 @@
             SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
         ))
 
--- What was claimed, with what is to be sent, unless that is more than so many bytes, which are known without counting
--- its characters. Put together as text: the payloads would only be parsed to be written again. `encode` is `hex_of`, in a
--- third of the time.
+-- What is claimed, or will be, with what is to be sent, unless that is more than so many bytes, which are known without
+-- counting its characters. Put together as text: the payloads would only be parsed to be written again. `encode` is
+-- `hex_of`, in a third of the time.
 -- fragment: taken
 (
     SELECT concat(
         '[["', encode(uuid_send(t.id), 'hex'), '",', to_json(t.tenant), ',', to_json(t.queue), ',', to_json(t.host), ',', concat_ws(
-            ',', t.attempt, t.fence, t.claim_id, t.payload_version, t.run_at, t.due_at, t.wake_at, t.lease_until,
-            t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted, t.interruptions, t.claimed_from,
-            t.at_most_once::integer, t.keyed::integer, d.sla_ms, coalesce(t.started_at::text, 'null'),
-            coalesce(t.expires_at::text, 'null'), t.picked_at, t.epoch, t.priority,
-            coalesce(to_json(d.schedule_id)::text, 'null'), coalesce('"' || hex_of(t.template_id) || '"', 'null'),
-            coalesce(t.late_at::text, 'null')
+            ',', t.attempt, t.fence, t.claim_id, t.payload_version, t.run_at, t.due_at, t.wake_at,
+            coalesce(t.lease_until, 0), t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted,
+            t.interruptions, t.claimed_from, t.at_most_once::integer, t.keyed::integer, d.sla_ms,
+            coalesce(t.started_at::text, 'null'), coalesce(t.expires_at::text, 'null'), coalesce(t.picked_at, 0), t.epoch,
+            t.priority, coalesce(to_json(d.schedule_id)::text, 'null'),
+            coalesce('"' || hex_of(t.template_id) || '"', 'null'), coalesce(t.late_at::text, 'null')
         ), '],', CASE WHEN octet_length(p.payload) <= :chars_max::integer THEN p.payload ELSE 'null' END, ']'
     )
     FROM task_details AS d
@@ -42,7 +42,26 @@
         AND p.version = t.payload_version
     WHERE d.tenant = t.tenant AND d.partition_id = t.partition_id AND d.id = t.id
     OFFSET 0
-) AS taken
+)
+
+
+-- Whether the row is as it was when it was read ahead: nothing of it is read again then.
+-- fragment: is_foreseen
+t.version = owned.version + 1 AND t.wake_at = owned.wake_at AND t.late_at IS NULL
+
+-- What will be claimed soon, as a claim brings it; the row's version and state before that.
+-- name: task_foreseen
+SELECT '[' || string_agg(concat('["', hex_of(id), '",', version, ',', state, ',', wake_at, ',', taken, ']'), ',') || ']' FROM (
+    SELECT t.id, t.version, t.state, t.wake_at,
+    -- include: taken
+    AS taken
+    FROM (SELECT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks
+        WHERE partition_id = partition_of(wanted.id) AND id = wanted.id AND state + 0 IN (2, 5) AND late_at IS NULL
+        OFFSET 0
+    ) AS t
+) AS soon;
 
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
@@ -51,10 +70,11 @@
 -- The lease rows are held, in order, until the commit: nobody can acquire a partition past a claim that is under
 -- way, and a claim waits for nobody who only renews. The tasks' rows are changed in order too, and each of them is
 -- looked up once: what was claimed is what comes back. Epochs are given by partition, from 0 on, and which of these are
--- held is a bit each.
+-- held is a bit each. What comes back: when, the ids of those that are as they were read ahead, and the others whole.
 -- name: task_claim
 WITH asked AS MATERIALIZED (
-    SELECT hex::uuid AS id, partition_of(hex::uuid) AS partition_id FROM unnest(:rows__0::text[]) AS given (hex)
+    SELECT hex::uuid AS id, partition_of(hex::uuid) AS partition_id, version, wake_at
+    FROM unnest(:rows__0::text[], :rows__4::bigint[], :rows__5::bigint[]) AS given (hex, version, wake_at)
 ), terms AS MATERIALIZED (
     SELECT :epochs::text::bigint[] AS epochs
 ), moment AS MATERIALIZED (
@@ -72,7 +92,7 @@ WITH asked AS MATERIALIZED (
         FOR KEY SHARE
     ) AS held
 ), owned AS MATERIALIZED (
-    SELECT asked.id, asked.partition_id, terms.epochs[asked.partition_id + 1] AS epoch
+    SELECT asked.*, terms.epochs[asked.partition_id + 1] AS epoch
     FROM asked CROSS JOIN terms CROSS JOIN leased
     WHERE get_bit(leased.partitions, asked.partition_id) = 1
     ORDER BY asked.partition_id, asked.id
@@ -106,15 +126,25 @@ WITH asked AS MATERIALIZED (
             OFFSET 0
         ))
     RETURNING
-    -- include: taken
+        CASE WHEN
+        -- include: is_foreseen
+        THEN encode(uuid_send(t.id), 'hex') END AS foreseen,
+        CASE WHEN
+        -- include: is_foreseen
+        THEN NULL ELSE
+        -- include: taken
+        END AS taken
 )
-SELECT '[' || string_agg(taken, ',') || ']' FROM claimed;
+SELECT concat(
+    '[[', (SELECT now FROM moment), ',"', string_agg(foreseen, ''), '",[', string_agg(taken, ','), ']]]'
+) FROM claimed;
 
 -- What was claimed by an earlier try of this very claim. One that is named twice is one.
 -- name: task_claimed
 SELECT '[' || string_agg(taken, ',') || ']' FROM (
     SELECT
     -- include: taken
+    AS taken
     FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
     CROSS JOIN LATERAL (
         SELECT * FROM tasks

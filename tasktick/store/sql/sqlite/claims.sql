@@ -3,27 +3,49 @@
 -- What an attempt needs to be made and to be ended (model/task.py, Claimed).
 -- fragment: claimed
     t.id, t.tenant, t.queue, t.host, t.attempt, t.fence, t.claim_id, t.payload_version, t.run_at, t.due_at,
-    t.wake_at, t.lease_until, t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted,
+    t.wake_at, coalesce(t.lease_until, 0), t.timeout_ms, t.max_attempts, t.series, t.series_base, t.uncounted,
     t.interruptions, t.claimed_from, t.at_most_once, t.keyed, d.sla_ms, t.started_at, t.expires_at,
-    t.picked_at, t.epoch, t.priority, d.schedule_id, t.template_id, t.late_at
+    coalesce(t.picked_at, 0), t.epoch, t.priority, d.schedule_id, t.template_id, t.late_at
 
 -- fragment: owned
         AND (:partitions IS NULL OR substr(id, -2) IN (SELECT value FROM json_each(:partitions)))
 
--- What was claimed, with what is to be sent, unless that is more than so many characters. Put together as text: the
--- payloads would only be parsed to be written again.
--- fragment: taken
-    '[' || group_concat('[' || json_array(
+-- What is claimed, or will be, with what is to be sent, unless that is more than so many characters. Put together as
+-- text: the payloads would only be parsed to be written again.
+-- fragment: with_payload
+    '[' || json_array(
     -- include: claimed
-) || ',' || CASE WHEN length(p.payload) <= :chars_max THEN p.payload ELSE 'null' END || ']') || ']'
-FROM tasks AS t
+) || ',' || CASE WHEN length(p.payload) <= :chars_max THEN p.payload ELSE 'null' END || ']'
+
+-- fragment: and_payload
 CROSS JOIN task_details AS d ON d.id = t.id
 LEFT JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+
+-- fragment: taken
+    '[' || group_concat(
+    -- include: with_payload
+    ) || ']'
+FROM tasks AS t
+    -- include: and_payload
+
+-- Whether the row is as it was when it was read ahead: nothing of it is read again then.
+-- fragment: is_foreseen
+    t.version = row.value->>4 + 1 AND t.wake_at = row.value->>5 AND t.late_at IS NULL
+
+-- What will be claimed soon, as a claim brings it; the row's version and state before that.
+-- name: task_foreseen
+SELECT '[' || group_concat('["' || t.id || '",' || t.version || ',' || t.state || ',' || t.wake_at || ',' ||
+    -- include: with_payload
+    || ']') || ']'
+FROM tasks AS t
+    -- include: and_payload
+WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state IN (2, 5) AND t.late_at IS NULL;
 
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
--- A claim that is given back leaves that as it was.
+-- A claim that is given back leaves that as it was. What comes back: when, the ids of those that are as they were read
+-- ahead, and the others whole. Rows: id, partition, epoch, when it was due; of one that was read ahead, version, wake_at.
 -- name: task_claim
 UPDATE tasks SET
     claimed_from = state, state = 4, version = version + 1, updated_at = :now,
@@ -50,10 +72,25 @@ WHERE tasks.id = row.value->>0
         WHERE earlier.id = tasks.after_id
             AND (earlier.state IN (1, 4, 5, 7) OR (earlier.state = 2 AND earlier.due_at <= :now + :early_ms))
     ));
-SELECT
-    -- include: taken
-WHERE changes() > 0
-    AND t.id IN (SELECT value->>0 FROM jsonb_each(:rows)) AND t.state = 4 AND t.claim_id = :claim_id;
+SELECT '[[' || :now || ',"' || coalesce(group_concat(foreseen, ''), '') || '",[' || coalesce(group_concat(taken), '') || ']]]'
+FROM (
+    SELECT
+        CASE WHEN is_foreseen THEN id END AS foreseen,
+        CASE WHEN is_foreseen THEN NULL ELSE (
+            SELECT
+            -- include: with_payload
+            FROM tasks AS t
+            -- include: and_payload
+            WHERE t.id = claimed.id
+        ) END AS taken
+    FROM (
+        SELECT t.id,
+            -- include: is_foreseen
+            AS is_foreseen
+        FROM jsonb_each(:rows) AS row CROSS JOIN tasks AS t ON t.id = row.value->>0
+        WHERE changes() > 0 AND t.state = 4 AND t.claim_id = :claim_id
+    ) AS claimed
+);
 
 -- What was claimed by an earlier try of this very claim. One that is named twice is one.
 -- name: task_claimed
