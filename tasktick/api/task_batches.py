@@ -27,7 +27,7 @@ from tasktick.store.protocol import Transaction
 from tasktick.store.tasks import CREATE, Create
 
 # Tasks that are read before the loop gets its turn again.
-SLICE = 20
+SLICE = 100
 WRITE_SLICE = 500
 # No key of a client contains it, so no derived key is ever one of a client's.
 JOINT = "\x1f"
