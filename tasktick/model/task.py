@@ -222,6 +222,7 @@ class Foreseen(msgspec.Struct, frozen=True, gc=False, array_like=True):
     version: int
     state: int
     wake_at: int
+    late_at: int | None
     taken: msgspec.Raw
 
 

@@ -98,8 +98,8 @@ def _placed(ids: Iterable[str]) -> Iterable[tuple[str, int]]:
     return ((one, partition_of(one)) for one in dict.fromkeys(ids))
 
 
-def _seen(one: Foreseen | None) -> tuple[int | None, int | None]:
-    return (None, None) if one is None else (one.version, one.wake_at)
+def _seen(one: Foreseen | None) -> tuple[int | None, int | None, int | None]:
+    return (None, None, None) if one is None else (one.version, one.wake_at, one.late_at)
 
 
 def _taken(claim: _Claim, request: ClaimRequest, known: Mapping[str, Foreseen]) -> list[Taken]:

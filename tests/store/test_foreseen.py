@@ -89,13 +89,12 @@ async def test_what_was_put_off_since_is_claimed_at_its_new_time(world: World) -
     assert one.claimed.wake_at == world.now
 
 
-async def test_a_fire_of_which_lateness_is_to_be_told_is_never_foreseen(world: World) -> None:
-    task_id = await world.create(detail={"schedule_id": "s", "sla_ms": 5})
-    foreseen = await foresee(world, task_id)
-    await world.database.write(lambda tx: lateness.ask(tx, [task_id]))
-    (one,) = await take(world, foreseen, task_id)
-    assert one.claimed.late_at is not None
-    assert await foresee(world, await world.create(late_at=world.now)) == {}
+async def test_when_a_fire_is_late_is_foreseen_unless_that_has_changed(world: World) -> None:
+    ids = [await world.create(detail={"schedule_id": "s", "sla_ms": 5}, late_at=world.now + 5) for _ in range(2)]
+    foreseen = await foresee(world, *ids)
+    await world.database.write(lambda tx: lateness.tell(tx, ids[:1], world.now + 6, {}))
+    taken = {one.claimed.id: one.claimed.late_at for one in await take(world, foreseen, *ids)}
+    assert taken == {ids[0]: None, ids[1]: world.now + 5}
 
 
 async def test_what_was_stopped_since_is_not_claimed(world: World) -> None:

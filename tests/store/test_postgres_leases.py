@@ -90,7 +90,7 @@ async def test_claims_do_not_wait_for_each_other(url: str, world: World) -> None
         # The statement alone: what counts states is one row of a tenant, and comes last.
         fields = {one: getattr(request, one) for one in request.__struct_fields__ if one not in {"epochs", "was_due"}}
         epochs = claims.by_partition(request.epochs)
-        rows = [(one, 0, 0, None, None, None) for one in other]
+        rows = [(one, 0, 0, None, None, None, None) for one in other]
         given = {"rows": rows, "epochs": epochs, "was_due": None, "chars_max": 0, **fields}
         ((_, _, taken),) = await tx.rows("task_claim", tuple[int, str, list[Taken]], **given)
         assert len(taken) == len(PARTITIONS)

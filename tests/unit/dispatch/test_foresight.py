@@ -55,7 +55,7 @@ class Near:
 
 
 def seen(task_id: str, wake_at: int = SOON) -> Foreseen:
-    return Foreseen(task_id, 1, 2, wake_at, msgspec.Raw(b"[]"))
+    return Foreseen(task_id, 1, 2, wake_at, None, msgspec.Raw(b"[]"))
 
 
 def due(number: int, wake_at: int = SOON, tenant: str = "ada") -> Due:

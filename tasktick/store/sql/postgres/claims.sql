@@ -47,18 +47,21 @@
 
 -- Whether the row is as it was when it was read ahead: nothing of it is read again then.
 -- fragment: is_foreseen
-t.version = owned.version + 1 AND t.wake_at = owned.wake_at AND t.late_at IS NULL
+t.version = owned.version + 1 AND t.wake_at = owned.wake_at AND t.late_at IS NOT DISTINCT FROM owned.late_at
 
 -- What will be claimed soon, as a claim brings it; the row's version and state before that.
 -- name: task_foreseen
-SELECT '[' || string_agg(concat('["', hex_of(id), '",', version, ',', state, ',', wake_at, ',', taken, ']'), ',') || ']' FROM (
-    SELECT t.id, t.version, t.state, t.wake_at,
+SELECT '[' || string_agg(concat(
+    '["', hex_of(id), '",', version, ',', state, ',', wake_at, ',', coalesce(late_at::text, 'null'), ',', taken, ']'
+), ',') || ']'
+FROM (
+    SELECT t.id, t.version, t.state, t.wake_at, t.late_at,
     -- include: taken
     AS taken
     FROM (SELECT value::uuid AS id FROM json_array_elements_text(:ids::text::json) ORDER BY 1) AS wanted
     CROSS JOIN LATERAL (
         SELECT * FROM tasks
-        WHERE partition_id = partition_of(wanted.id) AND id = wanted.id AND state + 0 IN (2, 5) AND late_at IS NULL
+        WHERE partition_id = partition_of(wanted.id) AND id = wanted.id AND state + 0 IN (2, 5)
         OFFSET 0
     ) AS t
 ) AS soon;
@@ -73,8 +76,9 @@ SELECT '[' || string_agg(concat('["', hex_of(id), '",', version, ',', state, ','
 -- held is a bit each. What comes back: when, the ids of those that are as they were read ahead, and the others whole.
 -- name: task_claim
 WITH asked AS MATERIALIZED (
-    SELECT hex::uuid AS id, partition_of(hex::uuid) AS partition_id, version, wake_at
-    FROM unnest(:rows__0::text[], :rows__4::bigint[], :rows__5::bigint[]) AS given (hex, version, wake_at)
+    SELECT hex::uuid AS id, partition_of(hex::uuid) AS partition_id, version, wake_at, late_at
+    FROM unnest(:rows__0::text[], :rows__4::bigint[], :rows__5::bigint[], :rows__6::bigint[])
+        AS given (hex, version, wake_at, late_at)
 ), terms AS MATERIALIZED (
     SELECT :epochs::text::bigint[] AS epochs
 ), moment AS MATERIALIZED (

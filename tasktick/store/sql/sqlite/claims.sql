@@ -30,22 +30,23 @@ FROM tasks AS t
 
 -- Whether the row is as it was when it was read ahead: nothing of it is read again then.
 -- fragment: is_foreseen
-    t.version = row.value->>4 + 1 AND t.wake_at = row.value->>5 AND t.late_at IS NULL
+    t.version = row.value->>4 + 1 AND t.wake_at = row.value->>5 AND t.late_at IS row.value->>6
 
 -- What will be claimed soon, as a claim brings it; the row's version and state before that.
 -- name: task_foreseen
-SELECT '[' || group_concat('["' || t.id || '",' || t.version || ',' || t.state || ',' || t.wake_at || ',' ||
+SELECT '[' || group_concat('["' || t.id || '",' || t.version || ',' || t.state || ',' || t.wake_at || ',' || coalesce(t.late_at, 'null') || ',' ||
     -- include: with_payload
     || ']') || ']'
 FROM tasks AS t
     -- include: and_payload
-WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state IN (2, 5) AND t.late_at IS NULL;
+WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state IN (2, 5);
 
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
 -- A claim that is given back leaves that as it was. What comes back: when, the ids of those that are as they were read
--- ahead, and the others whole. Rows: id, partition, epoch, when it was due; of one that was read ahead, version, wake_at.
+-- ahead, and the others whole. Rows: id, partition, epoch, when it was due; of one that was read ahead, version,
+-- wake_at, late_at.
 -- name: task_claim
 UPDATE tasks SET
     claimed_from = state, state = 4, version = version + 1, updated_at = :now,
