@@ -153,7 +153,7 @@ class Node:
             in_hand=self.hands.holds,
             owned=lambda: self.ownership.partitions,
         )
-        self.foresight = Foresight(clock, world.signing, database.near, self.hands.__len__)
+        self.foresight = Foresight(clock, world.signing, database, self.hands.__len__)
         self.loader.foresee = self.foresight.expect
         self.completion = Completion(
             clock, EndWriter(database, self._letter_ids), self.hands, metrics, retry_due=self.intake.due

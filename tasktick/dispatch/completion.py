@@ -142,7 +142,8 @@ class Completion:
 def _due(end: End) -> Due:
     claimed = end.claimed
     assert end.due_at is not None
-    return Due(claimed.id, claimed.tenant, claimed.queue, claimed.host, claimed.priority, end.due_at, end.due_at)
+    at, is_fire = end.due_at, claimed.template_id is not None
+    return Due(claimed.id, claimed.tenant, claimed.queue, claimed.host, claimed.priority, at, at, is_fire)
 
 
 class SecondHand:

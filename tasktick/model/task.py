@@ -130,6 +130,8 @@ class Due(msgspec.Struct, frozen=True, gc=False, array_like=True):
     priority: int
     due_at: int
     wake_at: int
+    is_fire: bool = False
+    """Of a schedule, whose payload it sends."""
 
 
 class Timer(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -228,4 +230,5 @@ class Foreseen(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 def due_of(state: TaskState) -> Due:
     """The part of a state row that the owner's memory keeps."""
-    return Due(state.id, state.tenant, state.queue, state.host, state.priority, state.due_at, state.wake_at)
+    due_at, wake_at, is_fire = state.due_at, state.wake_at, state.template_id is not None
+    return Due(state.id, state.tenant, state.queue, state.host, state.priority, due_at, wake_at, is_fire)

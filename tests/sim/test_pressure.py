@@ -12,6 +12,7 @@ from tasktick.model.state import State
 from tasktick.model.task import Taken
 from tasktick.settings import Config, SchedulerConfig
 from tasktick.store import claims
+from tasktick.store.database import SqliteDatabase
 from tasktick.store.protocol import Transaction
 from tests.sim.stage import Stage, Told, play
 
@@ -96,6 +97,7 @@ def test_what_a_crowd_sends_is_read_before_it_is_due(monkeypatch: pytest.MonkeyP
         return await take(tx, ids, request, known)
 
     monkeypatch.setattr(claims, "take", noted)
+    monkeypatch.setattr(SqliteDatabase, "shared", True)  # else of schedules alone
 
     async def scenario(stage: Stage) -> None:
         await stage.node.start()

@@ -12,7 +12,7 @@ from tasktick.dispatch.provisions import KEPT_MS
 from tasktick.errors import StoreUnavailable
 from tasktick.model.task import Due, Foreseen
 from tasktick.store import claims
-from tasktick.store.protocol import Reader
+from tasktick.store.protocol import Database
 
 NOW = 1_800_000_000_000
 SOON = NOW + 1_024
@@ -42,6 +42,11 @@ class Near:
     def __init__(self) -> None:
         self.pages: list[list[str]] = []
         self.is_away = False
+        self.shared = False
+
+    @property
+    def near(self) -> "Near":
+        return self
 
     async def read(self, operation: Callable[[Any], Any]) -> Any:
         return await operation(None)
@@ -58,8 +63,8 @@ def seen(task_id: str, wake_at: int = SOON) -> Foreseen:
     return Foreseen(task_id, 1, 2, wake_at, None, msgspec.Raw(b"[]"))
 
 
-def due(number: int, wake_at: int = SOON, tenant: str = "ada") -> Due:
-    return Due(f"{number:032x}", tenant, "default", "h:80", 5, wake_at, wake_at)
+def due(number: int, wake_at: int = SOON, tenant: str = "ada", *, is_fire: bool = True) -> Due:
+    return Due(f"{number:032x}", tenant, "default", "h:80", 5, wake_at, wake_at, is_fire)
 
 
 class StandingClock:
@@ -87,8 +92,8 @@ class Ahead:
         self.near = Near()
         self.in_hand = 0
         monkeypatch.setattr(claims, "foresee", self.near.foresee)
-        reader = cast(Reader, self.near)
-        self.loop = Foresight(self.clock, self.secrets, reader, lambda: self.in_hand)
+        store = cast(Database, self.near)
+        self.loop = Foresight(self.clock, self.secrets, store, lambda: self.in_hand)
         self.kept = self.loop.provisions
 
     async def run(self) -> None:
@@ -133,6 +138,14 @@ async def test_what_comes_one_after_the_other_is_left_to_its_claim(ahead: Ahead)
     ahead.loop.expect(due(number, NOW + 64 * (number % 8)) for number in range(8 * (CROWD - 1)))
     await ahead.run()
     assert not ahead.near.pages
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_plain_tasks_are_read_ahead_from_a_server_alone(ahead: Ahead, shared: bool) -> None:
+    ahead.near.shared = shared
+    ahead.loop.expect(due(number, is_fire=False) for number in range(CROWD))
+    await ahead.run()
+    assert len(ahead.kept) == (CROWD if shared else 0)
 
 
 async def test_who_has_much_in_hand_reads_nothing_ahead(ahead: Ahead) -> None:

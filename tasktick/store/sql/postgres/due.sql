@@ -15,9 +15,9 @@
 -- What comes in its order, from a subquery that has one, is put together as it comes: to sort it once more would take as
 -- long as the rest.
 -- name: due_between
-SELECT json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at))
+SELECT json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at, template_id IS NOT NULL))
 FROM (
-    SELECT id, tenant, queue, host, priority, due_at, wake_at, wake_at >> 10 AS slot FROM tasks
+    SELECT id, tenant, queue, host, priority, due_at, wake_at, template_id, wake_at >> 10 AS slot FROM tasks
     -- include: waiting
     ORDER BY slot, id LIMIT :limit::bigint
 ) AS due;
@@ -30,7 +30,7 @@ WITH found AS MATERIALIZED (
     SELECT due.* FROM json_array_elements_text(:partitions::text::json) AS own (partition)
     CROSS JOIN LATERAL (
         SELECT *, row_number() OVER (ORDER BY slot, id) AS place FROM (
-            SELECT id, tenant, queue, host, priority, due_at, wake_at, wake_at >> 10 AS slot FROM tasks
+            SELECT id, tenant, queue, host, priority, due_at, wake_at, template_id, wake_at >> 10 AS slot FROM tasks
     -- include: waiting
                 AND partition_id = ('x' || own.partition)::bit(8)::integer
             ORDER BY slot, id LIMIT :each::bigint
@@ -40,7 +40,7 @@ WITH found AS MATERIALIZED (
     SELECT slot, id FROM found WHERE place = :each::bigint ORDER BY slot, id LIMIT 1
 )
 SELECT json_build_array(json_build_array(EXISTS (SELECT 1 FROM cut), coalesce(
-    json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at)), '[]'
+    json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at, template_id IS NOT NULL)), '[]'
 )))
 FROM (
     SELECT * FROM found
@@ -49,7 +49,9 @@ FROM (
 ) AS due;
 
 -- name: due_by_ids
-SELECT json_agg(json_build_array(hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at))
+SELECT json_agg(json_build_array(
+    hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at, t.template_id IS NOT NULL
+))
 FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
 JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND t.id = wanted.id
 WHERE t.state + 0 IN (2, 5);

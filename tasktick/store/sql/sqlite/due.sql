@@ -24,21 +24,21 @@
     LIMIT :limit
 
 -- name: due_between
-SELECT json_group_array(json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at)) FROM (
+SELECT json_group_array(json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at, t.template_id IS NOT NULL)) FROM (
     -- include: waiting
 ) AS page CROSS JOIN tasks AS t ON t.id = page.id;
 
 -- The same of some partitions. Nothing is cut off: a file is one node's, which owns them all.
 -- name: due_in
 SELECT json_array(json_array(json('false'), json_group_array(
-    json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at)
+    json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at, t.template_id IS NOT NULL)
 ))) FROM (
     -- include: waiting
 ) AS page CROSS JOIN tasks AS t ON t.id = page.id;
 
 -- name: due_by_ids
-SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at)) FROM (
-    SELECT id, tenant, queue, host, priority, due_at, wake_at FROM tasks
+SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at, template_id IS NOT NULL)) FROM (
+    SELECT id, tenant, queue, host, priority, due_at, wake_at, template_id FROM tasks
     WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN (2, 5)
 );
 
