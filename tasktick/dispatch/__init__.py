@@ -14,5 +14,8 @@ The outside is hostile here, so what it may do to us is bounded in this package 
 A call under way is no task of the loop: `begin` starts it, and it calls back once, later, unless it is cut. What was
 claimed beyond the calls that a host gets at once waits in the `runway`, for half its time to start at most.
 
+What a crowd of fires will send is read before it is due (`foresight`, `provisions`): a hint, which a claim takes for
+rows that are as they were, and which is worth nothing for all others.
+
 It fails by saying so in an `Outcome` with a stable code; a send raises nothing but its cancellation.
 """
