@@ -107,7 +107,8 @@ def main() -> int:
             msgspec.structs.replace(figure, name=f"{name}: {figure.name}") for figure in figures if figure.target
         ]
     missed = sum(figure.verdict == "missed" for figure in judged)
-    print(table(f"\n{len(judged)} targets, {missed} missed", judged))
+    if judged:
+        print(table(f"\n{len(judged)} targets, {missed} missed", judged))
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{began:%Y%m%dT%H%M%SZ}.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(record)))

@@ -60,7 +60,11 @@ def _row(letter: dict[str, Any], columns: Sequence[str]) -> list[Any]:
 
 
 def _empty(filtered: bool) -> str:
-    return "No dead letter matches." if filtered else "There are no dead letters: nothing gave up."
+    return (
+        "No dead letter matches."
+        if filtered
+        else "There are no open dead letters. What was replayed or archived: --resolved."
+    )
 
 
 @group.command()

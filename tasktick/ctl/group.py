@@ -12,7 +12,12 @@ from tasktick.ctl.connect import server_options
 REFUSED = 1
 UNREACHABLE = 3
 # What options are called elsewhere, the API among it.
-OTHER_OPTIONS = {"--delay": "--in", "--run-at": "--at", "--tz": "--timezone", "--time-zone": "--timezone"}
+OTHER_OPTIONS = {
+    "--delay": "--in",
+    "--run-at": "--at",
+    **dict.fromkeys(("--tz", "--time-zone"), "--timezone"),
+    **dict.fromkeys(("--attempts", "--max-attempts", "--retries"), "--retry-max"),
+}
 
 # What commands of a noun are called elsewhere.
 OTHER_COMMANDS = {

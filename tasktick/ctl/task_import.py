@@ -34,7 +34,7 @@ JSON_DEPTH = 32
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to put refused lines, with what is wrong with each.  [default: FILE.refused.ndjson]",
 )
-@click.option("--dry-run", is_flag=True, help="Only read and check the file; nothing is sent.")
+@click.option("--dry-run", is_flag=True, help="Only look whether each line is JSON and not too long; nothing is sent.")
 @click.option("--as", "name", metavar="NAME", default="", help="Another name makes the same lines once more.")
 @server_options
 def import_tasks(file: BinaryIO, refused_path: Path | None, dry_run: bool, name: str) -> None:

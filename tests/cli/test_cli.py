@@ -215,6 +215,7 @@ def test_an_unknown_command() -> None:
         ("ctl secret get", "No such command 'get'."),
         ("ctl task add http://h/ --delay 5s", "No such option '--delay'. Did you mean --in?"),
         ("ctl schedule add http://h/ --tz UTC", "Did you mean --timezone?"),
+        ("ctl task add http://h/ --attempts 1", "Did you mean --retry-max?"),
         ("ctl task list --tz UTC", "No such option '--tz'."),
     ],
 )

@@ -91,7 +91,7 @@ def test_a_dead_letter_is_replayed_and_archived(program: Program, receiver: ApiS
         assert time.monotonic() < deadline
     assert open_letters[0]["id"] != letter["id"]
     program.run("ctl", "dlq", "archive", open_letters[0]["id"])
-    assert "nothing gave up" not in program.run("ctl", "dlq", "list", "--resolved").stderr
+    assert "no open dead letters" not in program.run("ctl", "dlq", "list", "--resolved").stderr
 
 
 def test_a_refusal_names_the_field(program: Program) -> None:

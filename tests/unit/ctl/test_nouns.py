@@ -33,7 +33,7 @@ def test_dlq_list(ctl: Ctl, stub: ApiStub) -> None:
     assert result.stdout.splitlines()[1].split() == [
         *(ID, "network", "refused", "2026-02-10T08:00:00.000Z", "-", "invoice-771", TASK_ID)
     ]
-    assert "nothing gave up" in ctl("dlq", "list").stderr
+    assert "no open dead letters" in ctl("dlq", "list").stderr
     assert stub.asked[1].path == "/v1/dlq"
 
 

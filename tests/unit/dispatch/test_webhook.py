@@ -18,7 +18,7 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 async def answer_to(answer: bytes, method: str = "POST") -> Outcome:
     """What becomes of one request that gets this answer."""
     async with Receiver(answering(answer)) as receiver, sending() as sender:
-        return await sender.send(request(receiver.url, method, timeout_ms=1_000))
+        return await sender.send(request(receiver.url, method, timeout_ms=10_000))
 
 
 @pytest.mark.parametrize("method", METHODS)
