@@ -138,6 +138,8 @@ class Receiver(asyncio.Protocol):
             data, self._waiting = self._waiting + data, b""
         while (end := data.find(HEAD_END)) >= 0:
             found = LENGTH.search(data, 0, end + 2)
+            if found is None and b"chunked" in data[:end].lower():
+                raise RuntimeError("a body in chunks: how long it is, is not known here")
             rest = end + len(HEAD_END) + (int(found[1]) if found else 0)
             if len(data) < rest:
                 break

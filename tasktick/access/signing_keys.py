@@ -67,8 +67,9 @@ class SigningKeys:
         old: list[str] = []
         fresh_ms = self._clock.monotonic_ms() - FRESH_MS if self._database.shared else None
         for tenant in tenants:
-            # Mostly nothing has changed or will: each look is a miss of the caches where there are many tenants.
-            if tenant not in known or (changed and tenant in changed) or (until and self._is_over(tenant)):
+            # Of who is bare nothing is known: its first one is being made, or could not be. That nothing has changed
+            # is asked of all at once: each look is a miss of the caches where there are many tenants.
+            if not known.get(tenant) or (changed and tenant in changed) or (until and self._is_over(tenant)):
                 unknown.append(tenant)
             elif fresh_ms is not None and self._read_ms[tenant] < fresh_ms:
                 old.append(tenant)

@@ -26,8 +26,10 @@ from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Transaction
 from tasktick.store.tasks import CREATE, Create
 
-# Tasks that are read before the loop gets its turn again.
-SLICE = 100
+# So many characters are read before the loop gets its turn again, half a millisecond of them, and what a task costs by
+# itself counted as some: less would leave the store's thread waiting for the interpreter, which it is given after that.
+STRETCH_CHARS = 50_000
+TASK_CHARS = 200
 WRITE_SLICE = 500
 # No key of a client contains it, so no derived key is ever one of a client's.
 JOINT = "\x1f"
@@ -103,6 +105,7 @@ class Reading:
         self._making = making_of(call)
         self._seen: set[str] = set()
         self._at = 0
+        self._stretch = 0
 
     async def next(self) -> list[tuple[int, Create]]:
         """As many as are written at once, each with its place; none at the end."""
@@ -114,7 +117,9 @@ class Reading:
                 ready.append((at, self._one(at)))
             except TaskTickError as error:
                 self._results[at] = {"error": problems.item_error(error)}
-            if at % SLICE == SLICE - 1:
+            self._stretch += TASK_CHARS + len(self._items[at])
+            if self._stretch > STRETCH_CHARS:
+                self._stretch = 0
                 await self._call.ports.clock.sleep_ms(0)
         return ready
 

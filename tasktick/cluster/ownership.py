@@ -47,7 +47,7 @@ class Ownership:
 
     @property
     def epochs(self) -> Mapping[int, int]:
-        """Under which term this node may write; nothing outside the trust window."""
+        """Under which term this node may write; nothing outside the trust window. What was told does not change."""
         return self._epochs if self.is_trusted else {}
 
     @property
@@ -87,8 +87,7 @@ class Ownership:
 
     def give_up(self, partitions: Collection[int]) -> None:
         """Claim and decide nothing more of these."""
-        for one in partitions:
-            self._epochs.pop(one, None)
+        self._epochs = {one: epoch for one, epoch in self._epochs.items() if one not in partitions}
 
     def lose_all(self) -> None:
         """Own nothing from now on."""

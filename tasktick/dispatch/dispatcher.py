@@ -192,7 +192,7 @@ class Dispatcher:
         )
         by_id = {entry.id: entry for entry in entries}
         ids = sorted(by_id)
-        foreseen = self._tools.provisions.take(ids)
+        foreseen = self._tools.provisions.take(ids, request.incarnation)
         taken = await self._database.write(lambda tx: claims.take(tx, ids, request, foreseen), Lane.FIRE)
         self._metrics.events["claim_stale"] += len(entries) - len(taken)
         return [

@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import groupby, islice
 
 from tasktick.clock import Clock
-from tasktick.dispatch.provisions import CHARS_MAX, KEPT_MS, Provisions
+from tasktick.dispatch.provisions import CHARS_MAX, Provisions
 from tasktick.dispatch.tools import Signing, foresee
 from tasktick.errors import TaskTickError
 from tasktick.model.task import Due
@@ -67,7 +67,7 @@ class Foresight:
     async def step(self) -> float:
         """Load some of it."""
         now = self._clock.now_ms()
-        self.provisions.drop_before(now - KEPT_MS)
+        self.provisions.drop_old(self._clock.monotonic_ms())
         for slot in [slot for slot in self._slots if slot < now >> SLOT_BITS]:
             del self._slots[slot]
         tenants = list(islice(self._soon, AT_ONCE))
@@ -83,7 +83,8 @@ class Foresight:
         ids = [self._crowd.popleft() for _ in range(min(ROWS_AT_ONCE, len(self._crowd)))]
         if ids:
             with suppress(TaskTickError):
-                self.provisions.add(await self._database.near.read(lambda tx: claims.foresee(tx, ids, CHARS_MAX)))
+                rows = await self._database.near.read(lambda tx: claims.read_ahead(tx, ids, CHARS_MAX))
+                self.provisions.add(rows, self._clock.monotonic_ms())
 
 
 def _slot(row: Due) -> int:

@@ -25,6 +25,8 @@ class InvalidSecret(ValueError):
 
 def sign(secrets: Sequence[bytes], message_id: str, timestamp_s: int, body: bytes) -> str:
     """The value of `webhook-signature`: one signature for each secret, parted by spaces."""
+    if not secrets:
+        raise InvalidSecret("there is no secret to sign with, and nothing is sent unsigned")
     content = b"%b.%d.%b" % (message_id.encode(), timestamp_s, body)
     return " ".join(["v1," + b2a_base64(_digest(secret, content), newline=False).decode() for secret in secrets])
 

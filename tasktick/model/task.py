@@ -10,6 +10,7 @@ from itertools import starmap
 from typing import Literal
 
 import msgspec
+from msgspec.structs import force_setattr as _set
 
 from tasktick.model.ids import ID_CHARS
 from tasktick.model.retry import RetryPolicy
@@ -217,6 +218,9 @@ class Taken(msgspec.Struct, frozen=True, gc=False, array_like=True):
     payload: Payload | None
 
 
+_TAKEN = msgspec.json.Decoder(Taken, strict=False).decode
+
+
 class Foreseen(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A task that will be claimed soon, as its row is now; and what a claim will bring, as the store wrote it."""
 
@@ -226,6 +230,19 @@ class Foreseen(msgspec.Struct, frozen=True, gc=False, array_like=True):
     wake_at: int
     late_at: int | None
     taken: msgspec.Raw
+
+    def claimed(self, now: int, until: int, claim_id: int, epoch: int) -> Taken:
+        """What a claim makes of it, that was made then, until then and the task's own time: as `task_claim` does."""
+        taken = _TAKEN(self.taken)
+        one = taken.claimed  # nobody else has it yet
+        _set(one, "attempt", one.attempt + 1)
+        _set(one, "fence", max(one.fence + 1, now))
+        _set(one, "claim_id", claim_id)
+        _set(one, "lease_until", until + one.timeout_ms)
+        _set(one, "claimed_from", self.state)
+        _set(one, "picked_at", now)
+        _set(one, "epoch", epoch)
+        return taken
 
 
 def due_of(state: TaskState) -> Due:

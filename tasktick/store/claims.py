@@ -6,7 +6,6 @@ A claim needs the live term of the task's partition. How attempts end is in `end
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from msgspec.structs import force_setattr as _set
 
 from tasktick.model.ids import ID_CHARS, PARTITIONS, partition_of
 from tasktick.model.task import Claimed, Foreseen, Taken
@@ -20,8 +19,6 @@ from tasktick.store.protocol import Transaction
 # the memory.
 PAYLOADS_CHARS_MAX = 4_194_304
 PAYLOAD_CHARS_SURE = 16_384
-
-_TAKEN = msgspec.json.Decoder(Taken, strict=False).decode
 
 
 class ClaimRequest(Value, frozen=True):
@@ -103,28 +100,22 @@ def _seen(one: Foreseen | None) -> tuple[int | None, int | None, int | None]:
 
 
 def _taken(claim: _Claim, request: ClaimRequest, known: Mapping[str, Foreseen]) -> list[Taken]:
-    """What it took, the foreseen as their rows are now: as the statement wrote them."""
-    now, hexes, epochs, claim_id = claim.now, claim.foreseen, request.epochs, request.claim_id
-    until = now + request.start_delay_ms + request.margin_ms
-    taken = []
-    for at in range(0, len(hexes), ID_CHARS):
-        seen = known[hexes[at : at + ID_CHARS]]
-        one = _TAKEN(seen.taken)
-        claimed = one.claimed  # nobody else has it yet
-        _set(claimed, "attempt", claimed.attempt + 1)
-        _set(claimed, "fence", max(claimed.fence + 1, now))
-        _set(claimed, "claim_id", claim_id)
-        _set(claimed, "lease_until", until + claimed.timeout_ms)
-        _set(claimed, "claimed_from", seen.state)
-        _set(claimed, "picked_at", now)
-        _set(claimed, "epoch", epochs[partition_of(seen.id)])
-        taken.append(one)
-    return taken + claim.others
+    """What it took, the foreseen as their rows are now."""
+    hexes, epochs = claim.foreseen, request.epochs
+    now, until = claim.now, claim.now + request.start_delay_ms + request.margin_ms
+    ids = (hexes[at : at + ID_CHARS] for at in range(0, len(hexes), ID_CHARS))
+    return [known[one].claimed(now, until, request.claim_id, epochs[partition_of(one)]) for one in ids] + claim.others
 
 
-async def foresee(tx: Transaction, ids: list[str], chars_max: int) -> list[Foreseen]:
-    """What claims of these will bring, of those that wait; a payload of more than so many characters is left out."""
-    return await tx.rows("task_foreseen", Foreseen, ids=ids, chars_max=chars_max)
+async def read_ahead(tx: Transaction, ids: list[str], chars_max: int) -> list[Foreseen]:
+    """What claims of these will bring, of those that wait and whose payloads have no more than so many characters."""
+    found = await tx.rows("task_foreseen", Foreseen, ids=ids, chars_max=chars_max)
+    return [msgspec.structs.replace(one, taken=text) for one in found if (text := _by_itself(one.taken)) is not None]
+
+
+def _by_itself(taken: msgspec.Raw) -> msgspec.Raw | None:
+    """A row that keeps no page of others in memory; none, if its payload was too large to come."""
+    return None if bytes(taken).endswith(b"null]") else taken.copy()
 
 
 def by_partition(epochs: Mapping[int, int]) -> str:

@@ -108,6 +108,34 @@ async def test_a_reading_that_ends_late_takes_nothing_back(readings: Readings, s
     assert slow_keys.knows(["ada"])
 
 
+async def test_a_first_secret_that_could_not_be_made_is_made_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then nothing is known of the tenant: nothing is sent unsigned."""
+    stored: list[str] = []
+    full = [True]
+
+    async def active(*_: object) -> dict[str, list[SigningSecret]]:
+        return {"ada": [SigningSecret(text, text, 0) for text in stored]}
+
+    async def ensure(*_: object) -> list[str]:
+        if full[0]:
+            raise StoreFull("The disk is full.")
+        stored.append("first")
+        return ["ada"]
+
+    monkeypatch.setattr(signing_secrets, "active", active)
+    monkeypatch.setattr(signing_secrets, "ensure", ensure)
+    ids, database = IdMaker(Random(1)), cast(Database, CountingDatabase(cast(Database, None)))
+    keys = SigningKeys(
+        database, Vault(bytes(KEY_BYTES)), ids, SystemClock(), lambda: "made", lambda text: text.encode()
+    )
+    with pytest.raises(StoreFull):
+        await keys.load(["ada"])
+    assert not keys.knows(["ada"])
+    full[0] = False
+    await keys.load(["ada"])
+    assert list(keys.of("ada")) == [b"first"]
+
+
 class StandingClock:
     """Tells the time that it is set to."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from tasktick.dispatch import foresight, provisions
 from tasktick.dispatch.foresight import CROWD, Foresight
-from tasktick.dispatch.provisions import KEPT_MS
+from tasktick.dispatch.provisions import KEPT_MS, Provisions
 from tasktick.errors import StoreUnavailable
 from tasktick.model.task import Due, Foreseen
 from tasktick.store import claims
@@ -16,6 +16,7 @@ from tasktick.store.protocol import Database
 
 NOW = 1_800_000_000_000
 SOON = NOW + 1_024
+ME = "incarnation-1"
 
 
 class Secrets:
@@ -51,7 +52,7 @@ class Near:
     async def read(self, operation: Callable[[Any], Any]) -> Any:
         return await operation(None)
 
-    async def foresee(self, tx: object, ids: list[str], chars_max: int) -> list[Foreseen]:
+    async def read_ahead(self, tx: object, ids: list[str], chars_max: int) -> list[Foreseen]:
         del tx, chars_max
         if self.is_away:
             raise StoreUnavailable("The store cannot be reached.")
@@ -91,7 +92,7 @@ class Ahead:
         self.secrets = Secrets()
         self.near = Near()
         self.in_hand = 0
-        monkeypatch.setattr(claims, "foresee", self.near.foresee)
+        monkeypatch.setattr(claims, "read_ahead", self.near.read_ahead)
         store = cast(Database, self.near)
         self.loop = Foresight(self.clock, self.secrets, store, lambda: self.in_hand)
         self.kept = self.loop.provisions
@@ -130,8 +131,8 @@ async def test_of_a_crowd_everything_is_read_once_in_pages(ahead: Ahead) -> None
     read = [one for page in ahead.near.pages for one in page]
     assert sorted(read) == [row.id for row in rows]
     assert max(map(len, ahead.near.pages)) == foresight.ROWS_AT_ONCE
-    assert set(ahead.kept.take(read)) == set(read)
-    assert not ahead.kept.take(read), "what was taken is kept no more"
+    assert set(ahead.kept.take(read, ME)) == set(read)
+    assert not ahead.kept.take(read, ME), "what was taken is kept no more"
 
 
 async def test_what_comes_one_after_the_other_is_left_to_its_claim(ahead: Ahead) -> None:
@@ -166,11 +167,21 @@ async def test_there_is_never_more_of_it_than_there_may_be(ahead: Ahead, monkeyp
     assert (len(ahead.kept), ahead.kept.room) == (250, 0)
 
 
-async def test_what_nobody_claims_is_let_go(ahead: Ahead) -> None:
-    ahead.kept.add([seen("a", NOW), seen("b", NOW + 1)])
+async def test_what_nobody_claims_is_let_go_whenever_it_is_due(ahead: Ahead) -> None:
+    ahead.kept.add([seen("a", NOW + 3_600_000)], NOW)
+    ahead.kept.add([seen("b", NOW)], NOW + 1)
     ahead.clock.now += KEPT_MS + 1
     await ahead.loop.step()
-    assert set(ahead.kept.take(["a", "b"])) == {"b"}
+    assert set(ahead.kept.take(["a", "b"], ME)) == {"b"}
+
+
+def test_another_incarnation_knows_nothing_of_what_the_last_one_read() -> None:
+    kept = Provisions()
+    kept.add([seen("a"), seen("b")], NOW)
+    assert set(kept.take(["a"], ME)) == {"a"}
+    assert kept.take(["b"], "another") == {}
+    kept.add([seen("c")], NOW)
+    assert set(kept.take(["c"], "another")) == {"c"}
 
 
 async def test_a_store_that_is_away_is_for_who_needs_it(ahead: Ahead) -> None:

@@ -79,3 +79,8 @@ def test_what_is_no_secret_is_refused_without_being_quoted(text: str) -> None:
     with pytest.raises(InvalidSecret) as refused:
         parse_secret(text)
     assert len(text) < 7 or text.removeprefix("whsec_") not in str(refused.value)
+
+
+def test_nothing_is_signed_with_nothing() -> None:
+    with pytest.raises(InvalidSecret, match="nothing is sent unsigned"):
+        sign([], "tsk_1", 1, b"{}")

@@ -44,7 +44,6 @@
     OFFSET 0
 )
 
-
 -- Whether the row is as it was when it was read ahead: nothing of it is read again then.
 -- fragment: is_foreseen
 t.version = owned.version + 1 AND t.wake_at = owned.wake_at AND t.late_at IS NOT DISTINCT FROM owned.late_at
@@ -73,7 +72,8 @@ FROM (
 -- The lease rows are held, in order, until the commit: nobody can acquire a partition past a claim that is under
 -- way, and a claim waits for nobody who only renews. The tasks' rows are changed in order too, and each of them is
 -- looked up once: what was claimed is what comes back. Epochs are given by partition, from 0 on, and which of these are
--- held is a bit each. What comes back: when, the ids of those that are as they were read ahead, and the others whole.
+-- held is a bit each. What comes back: when, the ids of those that are as they were read ahead, and the others whole;
+-- what is written of the first, `Foreseen.claimed` (model/task.py) says again.
 -- name: task_claim
 WITH asked AS MATERIALIZED (
     SELECT hex::uuid AS id, partition_of(hex::uuid) AS partition_id, version, wake_at, late_at

@@ -45,7 +45,7 @@ WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state IN (2, 5);
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
 -- A claim that is given back leaves that as it was. What comes back: when, the ids of those that are as they were read
--- ahead, and the others whole. Rows: id, partition, epoch, when it was due; of one that was read ahead, version,
+-- ahead, and the others whole: what is written of the first, `Foreseen.claimed` (model/task.py) says again. Rows: id, partition, epoch, when it was due; of one that was read ahead, version,
 -- wake_at, late_at.
 -- name: task_claim
 UPDATE tasks SET
