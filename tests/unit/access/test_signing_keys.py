@@ -16,6 +16,7 @@ from tasktick.errors import StoreFull
 from tasktick.model.ids import IdMaker
 from tasktick.store import secrets as stored_secrets
 from tasktick.store.protocol import Database, Operation
+from tests.fakes.clock import StandingClock
 from tests.store.drivers import sqlite
 
 T = TypeVar("T")
@@ -134,22 +135,6 @@ async def test_a_first_secret_that_could_not_be_made_is_made_the_next_time(monke
     full[0] = False
     await keys.load(["ada"])
     assert list(keys.of("ada")) == [b"first"]
-
-
-class StandingClock:
-    """Tells the time that it is set to."""
-
-    def __init__(self, now: int) -> None:
-        self.now = now
-
-    def now_ms(self) -> int:
-        return self.now
-
-    def monotonic_ms(self) -> float:
-        return float(self.now)
-
-    async def sleep_ms(self, duration_ms: float) -> None:
-        raise AssertionError("nothing here waits")
 
 
 async def test_a_secret_signs_until_its_end_and_not_beyond(tmp_path: Path) -> None:

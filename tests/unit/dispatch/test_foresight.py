@@ -13,6 +13,7 @@ from tasktick.errors import StoreUnavailable
 from tasktick.model.task import Due, Foreseen
 from tasktick.store import claims
 from tasktick.store.protocol import Database
+from tests.fakes.clock import StandingClock
 
 NOW = 1_800_000_000_000
 SOON = NOW + 1_024
@@ -66,22 +67,6 @@ def seen(task_id: str, wake_at: int = SOON) -> Foreseen:
 
 def due(number: int, wake_at: int = SOON, tenant: str = "ada", *, is_fire: bool = True) -> Due:
     return Due(f"{number:032x}", tenant, "default", "h:80", 5, wake_at, wake_at, is_fire)
-
-
-class StandingClock:
-    """Tells the time that it is set to."""
-
-    def __init__(self, now: int) -> None:
-        self.now = now
-
-    def now_ms(self) -> int:
-        return self.now
-
-    def monotonic_ms(self) -> float:
-        return float(self.now)
-
-    async def sleep_ms(self, duration_ms: float) -> None:
-        raise AssertionError("nothing here waits")
 
 
 class Ahead:
