@@ -85,8 +85,9 @@ def remove(names: Sequence[str], build: Callable[[str], Request], what: str, *, 
         click.get_current_context().exit(1)
 
 
-def carry_out(request: Request, *, sure: Request | None = None, question: str = "") -> None:
-    """Send it, and print how many there were. With `sure`, which counts first, a person is asked."""
+def carry_out(request: Request, *, sure: Request | None = None, question: str = "", counted: bool = False) -> None:
+    """Send it, and print how many there were: of tasks that are only `counted`, in any state. With `sure`, which counts
+    first, a person is asked."""
     connected = session()
     if sure is not None:
         if not sys.stdin.isatty():
@@ -101,5 +102,7 @@ def carry_out(request: Request, *, sure: Request | None = None, question: str = 
         render.table(("matched", "changed"), [(counts.get("matched"), counts.get("changed"))])
         if note := counts.get("note"):
             render.say(render.clean(str(note)))
+        elif counted and counts.get("matched"):
+            render.say("What cannot change any more, such as what has ended, matches too: narrow it down by --state.")
         elif not counts.get("matched"):
             render.say("Nothing matches. Leave out a filter, or look first: the same filters find tasks with `list`.")

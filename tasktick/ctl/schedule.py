@@ -182,8 +182,10 @@ def preview(after: str | None, count: int, **given: Any) -> None:
       tasktick ctl schedule preview --every 90m --count 3 -o json
       tasktick ctl schedule preview --cron @hourly --jitter 5m --calendar nights
     """
+    wanted = schedule_options.times(given)
+    schedule_options.require_rule(wanted)
     connected = session()
-    answer = connected.send(schedules.preview(schedule_options.times(given), count, after))
+    answer = connected.send(schedules.preview(wanted, count, after))
     if connected.as_json:
         render.document(answer)
         return

@@ -67,8 +67,7 @@ def add(
 def _new(fields: dict[str, Any], target_url: str | None) -> dict[str, Any]:
     if target_url is None:
         raise click.UsageError("Say what to call: URL, or --file with all of it.")
-    if not schedule_options.forms(fields):
-        raise click.UsageError("Say when: with --cron, --every or --rrule, or several of them.")
+    schedule_options.require_rule(fields)
     return fields
 
 

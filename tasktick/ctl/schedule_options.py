@@ -146,6 +146,12 @@ def forms(fields: Mapping[str, Any]) -> list[str]:
     return [form for form in (*KINDS, "spec") if fields.get(form) is not None]
 
 
+def require_rule(fields: Mapping[str, Any]) -> None:
+    """Refuse what says not when, in the words of the command line."""
+    if not forms(fields):
+        raise click.UsageError("Say when: with --cron, --every or --rrule, or several of them.")
+
+
 def document(url: str | None, given: dict[str, Any]) -> dict[str, Any]:
     """The fields of the schedule that the flags say; `none` says null."""
     task = task_options.settings(given)

@@ -97,7 +97,9 @@ def show_task(task: dict[str, Any]) -> None:
 
 def _act(action: str, names: tuple[str, ...], given: dict[str, Any] | None = None) -> None:
     if given is not None and (by := bulk.asked(names, bulk.task_filter(given), given)):
-        bulk.carry_out(core.act_on_tasks(action, by, dry_run=given["dry_run"], idempotency_key=new_key()))
+        dry_run = given["dry_run"]
+        request = core.act_on_tasks(action, by, dry_run=dry_run, idempotency_key=new_key())
+        bulk.carry_out(request, counted=dry_run)
         return
     connected = session()
     answers, done = connected.each(names, lambda name: core.act_on_task(name, action, new_key()))

@@ -128,3 +128,9 @@ def test_a_person_is_asked_before_things_are_gone(
     assert result.exit_code == (0 if len(sent) > 1 else 1)
     assert "Remove 12 " in result.stderr
     assert [asked.document["dry_run"] for asked in stub.asked] == sent
+
+
+def test_what_is_only_counted_may_not_be_what_would_change(ctl: Ctl, stub: ApiStub) -> None:
+    stub.tell(told({"matched": 2, "changed": 0}), told({"matched": 2, "changed": 1}))
+    assert "by --state" in ctl("task", "cancel", "--queue", "mail", "--dry-run").stderr
+    assert "by --state" not in ctl("task", "cancel", "--queue", "mail").stderr

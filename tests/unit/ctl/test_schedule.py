@@ -253,3 +253,9 @@ def test_show_says_what_it_shares_and_how_often_it_failed(ctl: Ctl, stub: ApiStu
     assert shown["overlap with"] == "all schedules of the overlap key warehouse"
     assert shown["failures"] == "the last 5 gave up; after 5 in a row it is paused"
     assert shown["state"] == "paused by its failures until it is resumed"
+
+
+def test_a_preview_of_no_rule_says_what_a_rule_is_here(ctl: Ctl, stub: ApiStub) -> None:
+    result = ctl("schedule", "preview", "--timezone", "Europe/Berlin")
+    assert (result.exit_code, stub.asked) == (2, [])
+    assert "Say when: with --cron, --every or --rrule" in result.stderr
