@@ -302,9 +302,10 @@ class Dispatcher:
 
     def _learn(self, outcome: Outcome) -> None:
         """Claims may be larger where receivers answer at once on connections that are there."""
-        is_quick = outcome.duration_ms <= QUICK_MS and outcome.error_class != "network"
-        if is_quick and self._is_crowd and self._claim_most < self._config.claim_batch_max:
-            self._claim_most += 0 if self._tools.sender.connecting else CLAIM_STEP
+        if not self._is_crowd or self._claim_most >= self._config.claim_batch_max or self._tools.sender.connecting:
+            return
+        if outcome.duration_ms <= QUICK_MS and outcome.error_class != "network":
+            self._claim_most += CLAIM_STEP
 
     def _claimed_before_ms(self, now_ms: float) -> float:
         """What was claimed before that leaves no more: half its time to start is for making a connection."""
