@@ -307,8 +307,11 @@ class Daemon:
         feed: EventFeed,
     ) -> Ports:
         def created(states: Sequence[TaskState]) -> None:
-            self._metrics.created.add(self.clock.now_ms(), len(states))
+            created_far(len(states))
             node.born(states)
+
+        def created_far(count: int) -> None:
+            self._metrics.created.add(self.clock.now_ms(), count)
 
         def reasons_not_ready() -> list[str]:
             facts = {"draining": self.draining, "loading": not node.loaded, "store_full": database.writer.full}
@@ -325,6 +328,8 @@ class Daemon:
             deciding=node.deciding,
             planned=node.planned,
             created=created,
+            created_far=created_far,
+            near_until=node.intake.wants_until,
             changed=node.written,
             signing_changed=keys.changed,
             key_used=key_use.note,

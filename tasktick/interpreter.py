@@ -2,9 +2,15 @@
 
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # How long a thread that is at work may keep the interpreter from another that waits for it.
 SWITCH_SECONDS = 0.0005
+QUICK_SWITCH_SECONDS = 0.0001
+
+# What it was before each of those who want it sooner now, whichever of them ends first.
+_before: list[float] = []
 
 
 def tune() -> None:
@@ -19,3 +25,15 @@ def keep() -> None:
     """What a start has read stays too: the collector passes it over from now on."""
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def in_quick_turns() -> Iterator[None]:
+    """Sooner, for who keeps the event loop at work while a thread writes what it makes. For who does not, it costs more
+    than it gives: the loop is interrupted where it would have waited in a moment."""
+    _before.append(sys.getswitchinterval())
+    sys.setswitchinterval(QUICK_SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(_before.pop())

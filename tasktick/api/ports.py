@@ -18,6 +18,8 @@ from tasktick.scheduler.book import Moment
 from tasktick.settings import Config
 from tasktick.store.protocol import ServingDatabase
 
+FAR = 2**63 - 1
+
 
 def _nothing(_: Sequence[TaskState]) -> None:
     return
@@ -40,6 +42,10 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """These plans of schedules are committed."""
     created: Callable[[Sequence[TaskState]], None] = _nothing
     """These tasks are committed."""
+    created_far: Callable[[int], None] = lambda count: None
+    """So many are that are due after `near_until`."""
+    near_until: Callable[[], int] = lambda: FAR
+    """Until when those are due of which `created` is to tell."""
     changed: Callable[[Sequence[TaskState]], None] = _nothing
     """These tasks have changed, and the change is committed; a removed one is shown as cancelled."""
     signing_changed: Callable[[str], None] = lambda tenant: None

@@ -13,6 +13,9 @@ from tasktick.scheduler.horizon import Horizon
 
 # What is picked up within this is about to start.
 SOON_MS = 50
+# What comes in while a new task is on its way to the store.
+ON_ITS_WAY_MS = 60_000
+FOR_EVER = 2**63 - 1
 
 
 class Intake:
@@ -35,6 +38,12 @@ class Intake:
         # None is everything.
         self._owns = owns
         self._nudge = nudge
+
+    def wants_until(self) -> int:
+        """Until when new tasks are due of which it wants to be told: most are far away."""
+        if self._owns is not None:  # another node's may reach further
+            return FOR_EVER
+        return self._horizon.takes_until(self._clock.now_ms()) + ON_ITS_WAY_MS
 
     def born(self, states: Sequence[TaskState]) -> None:
         """These rows were just inserted: nothing is known of them yet."""

@@ -31,7 +31,7 @@ from tasktick.store.connect import (
 )
 from tasktick.store.migrate import migrate
 from tasktick.store.protocol import Batch, Lane, Operation
-from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS, known, read_with
+from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS, bind, known, read_with
 from tasktick.store.writer import SqliteWriter
 
 T = TypeVar("T")
@@ -121,6 +121,11 @@ class SqliteDatabase:
     def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
         """Write one item of a batch; its result, or the error, is told when it is committed."""
         self._writer.begin(batch, item, told)
+
+    def bind(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """As text: in a transaction it would be the store's thread that needs the interpreter for that."""
+        del query
+        return {name: bind(value) for name, value in parameters.items()}
 
     async def tidy(self, now: int, before: int) -> bool:
         """Nothing: in a file what has finished stays where it is until retention removes it."""

@@ -145,13 +145,27 @@ def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
 
 def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
     """The values of a statement's parameters in its order; `rows__2` is the third column of `rows`, an array, and
-    `rows__2__joined` the same as the text of one, of values that need no quotes."""
+    `rows__2__joined` the same as the text of one, of values that need no quotes. A column may be there already."""
+    return _values(statement.names, parameters)
+
+
+def bound_before(query: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The same of these alone, by the names that they have in a named statement, to be given to it with others."""
+    (statement,) = dialect()[query]
+    names = tuple(name for name in statement.names if name.partition("__")[0] in parameters)
+    return dict(zip(names, _values(names, parameters), strict=True))
+
+
+def _values(names: Sequence[str], parameters: dict[str, Any]) -> list[Any]:
     columns: dict[str, list[tuple[Any, ...]]] = {}
     values: list[Any] = []
-    for name in statement.names:
+    for name in names:
         table, _, place = name.partition("__")
         if not place:
             values.append(_bind(parameters[name]))
+            continue
+        if name in parameters:
+            values.append(parameters[name])
             continue
         if table not in columns:
             columns[table] = list(zip(*parameters[table], strict=True))
@@ -225,7 +239,7 @@ async def write_alone(raw: PostgresConnection, alone: Alone, results: Any, write
     asked = {"writer": writer, "mark": mark, **alone.parameters}
     tx = PostgresTransaction(raw)
     (written,) = await _surely(raw, tx.rows(alone.query, int, **asked), results)
-    assert written in {0, len(alone.results)}, f"{alone.query} writes all or none"
+    assert written in {0, alone.rows}, f"{alone.query} writes all or none"
     return bool(written)
 
 

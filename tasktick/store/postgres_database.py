@@ -28,6 +28,7 @@ from tasktick.store.postgres import (
     BEGIN_WRITE,
     WRITES_UNDER,
     PostgresTransaction,
+    bound_before,
 )
 from tasktick.store.postgres_history import PostgresHistory
 from tasktick.store.postgres_inbox import PostgresInbox
@@ -129,6 +130,10 @@ class PostgresDatabase:
     def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
         """Write one item of a batch; its result, or the error, is told when it is committed."""
         self._writer.begin(batch, item, told)
+
+    def bind(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """By column."""
+        return bound_before(query, parameters)
 
     async def tidy(self, now: int, before: int) -> bool:
         """Move what has finished into history, and let the days of history go that ended before."""

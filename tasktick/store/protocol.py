@@ -59,6 +59,11 @@ class Alone(msgspec.Struct, frozen=True):
     query: str
     parameters: dict[str, Any]
     results: list[Any]
+    rows: int
+
+
+def _one_row(_item: Any) -> int:
+    return 1
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -68,6 +73,8 @@ class Batch(msgspec.Struct, frozen=True):
     lane: Lane
     operation: Callable[[Transaction, list[Any]], Awaitable[list[Any]]]
     rows_max: int = 500
+    rows_of: Callable[[Any], int] = _one_row
+    """How many rows an item is."""
     alone: Callable[[list[Any]], Alone | None] | None = None
     """The same as a single statement, for a server that is to be asked once and not three times, as far as these items
     can be; where it wrote none of them, the operation is what tells why."""
@@ -123,6 +130,10 @@ class ServingDatabase(Database, Protocol):
 
     def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
         """Write one item of a batch; its result, or the error, is told when it is committed, never from within."""
+        ...
+
+    def bind(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """These parameters of a statement as they travel: put together now, and not in a transaction."""
         ...
 
 

@@ -83,7 +83,7 @@ class SqliteTransaction:
         return done
 
     def _last(self, query: str, parameters: dict[str, Any]) -> Any:
-        bound = {name: _bind(parameters[name]) for name in _names(query)}
+        bound = {name: bind(parameters[name]) for name in _names(query)}
         self.bound_chars += sum(len(value) for value in bound.values() if isinstance(value, str))
         cursor: Any = None
         for statement in self._queries[query]:
@@ -114,7 +114,8 @@ def _names(query: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for names in found for name in names))
 
 
-def _bind(value: Any) -> Any:
+def bind(value: Any) -> Any:
+    """A parameter as it travels."""
     if callable(value):  # what only one kind of database takes is made for that one alone
         value = value()
     if isinstance(value, list | tuple | dict):

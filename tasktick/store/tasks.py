@@ -1,7 +1,6 @@
 """Tasks in the store: create, read, change, delete. Claims and ends are in `claims`."""
 
 from collections.abc import Sequence
-from itertools import groupby
 from operator import attrgetter
 from typing import Any, cast
 
@@ -13,12 +12,12 @@ from tasktick.model.ids import KEY_PREFIX, parse, wire
 from tasktick.model.schedule import NewFire
 from tasktick.model.state import TERMINAL, State
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
-from tasktick.store import fires, lateness, lines, names, schedule_faults, tenants, waiting
+from tasktick.store import fires, lateness, lines, names, plain_tasks, schedule_faults, tenants, waiting
 from tasktick.store.counts import PURGED, Deltas
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.protocol import Aborted, Alone, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, TaskView, columns
-from tasktick.store.task_rows import SHAPE, NewRow, Row, detail_row, encoded, new_row, payload_row, state_row
+from tasktick.store.task_rows import NewRow, detail_row, encoded, new_row, payload_row, state_row
 
 # Payloads that are read at once: 500 of the largest would hold up the writer, and fill the memory.
 PAYLOAD_CHARS_MAX = 4_194_304
@@ -42,7 +41,7 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
     are_plain = None not in rows
     if are_plain and not named:
         plain = cast(list[NewRow], rows)
-        if await _insert_plain(tx, plain, unlimited=sorted({row.shape[0] for row in plain})):
+        if await plain_tasks.insert(tx, plain, unlimited=plain_tasks.tenants_of(plain)):
             return results
     await _take_room(tx, creates, results, known=are_plain and not named)
     if named:
@@ -58,10 +57,7 @@ def create_alone(creates: list[Any]) -> Alone | None:
     rows = [new_row(one.task) for one in creates]
     if None in rows:
         return None
-    plain = _Plain(cast(list[NewRow], rows))
-    unlimited = sorted({row.shape[0] for row in plain.rows})
-    given = {**plain.parameters, **plain.deltas().parameters(), "unlimited": unlimited}
-    return Alone("task_create_alike" if plain.alike else "task_create", given, [None] * len(creates))
+    return plain_tasks.alone(cast(list[NewRow], rows), [None] * len(creates))
 
 
 CREATE = Batch("create", Lane.CREATE, create_many, alone=create_alone)
@@ -77,46 +73,11 @@ async def _insert(tx: Transaction, fresh: Sequence[tuple[NewTask, NewRow | None]
         return
     plain = [row for _, row in fresh if row is not None]
     if len(plain) == len(fresh):
-        await _insert_plain(tx, plain)
+        await plain_tasks.insert(tx, plain)
         return
     ordered = sorted([task for task, _ in fresh], key=attrgetter("state.id"))
     await insert_fires(tx, ordered)
     await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in ordered])
-
-
-async def _insert_plain(tx: Transaction, fresh: list[NewRow], unlimited: Sequence[str] = ()) -> bool:
-    """Insert these, unless one of these tenants has a quota; whether they were."""
-    plain = _Plain(fresh)
-    query = "task_insert_alike" if plain.alike else "task_insert"
-    if await tx.run(query, unlimited=unlimited, **plain.parameters) < len(fresh):
-        return False
-    await plain.deltas().write(tx)
-    return True
-
-
-class _Plain:
-    """The rows of new tasks, in the order of their ids, as a statement reads them: that for those of one shape, or the
-    other."""
-
-    def __init__(self, fresh: Sequence[NewRow]) -> None:
-        self.rows = rows = sorted(fresh, key=attrgetter("payload"))  # which begins with the id
-        first = rows[0].shape
-        self.parameters: dict[str, Any] = {"payloads": [one.payload for one in rows]}
-        self.alike = all(one.shape == first for one in rows)
-        if self.alike:
-            self.parameters |= zip(SHAPE, first, strict=True)
-            self.parameters["rows"] = [one.row for one in rows]
-        else:
-            places: dict[Row, int] = {}
-            self.parameters["rows"] = [(*one.row, places.setdefault(one.shape, len(places))) for one in rows]
-            self.parameters["shapes"] = list(places)
-
-    def deltas(self) -> Deltas:
-        """What their births change."""
-        deltas = Deltas()
-        for (tenant, state), births in groupby(self.rows, lambda one: one.shape[:2]):
-            deltas.born(tenant, state, [one.row[:2] for one in births])
-        return deltas
 
 
 async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:

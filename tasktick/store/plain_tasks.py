@@ -1,0 +1,118 @@
+"""New tasks that bring nothing special, as nearly all do: all that is written of some of them, as few statements.
+
+Those that come by the hundred are a `Slice`: what is written of them is put together where they are read, while what
+they were read into is at hand. Kept until the commit, by the store's thread on another processor, the dozen objects of
+each cost more than all of its rows do.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from tasktick.store.counts import Deltas
+from tasktick.store.protocol import Alone, Batch, Lane, Transaction
+from tasktick.store.task_rows import SHAPE, NewRow, Row
+
+Bind = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+class Plain:
+    """The rows of new tasks, in the order of their ids, as a statement reads them: that for those of one shape, or the
+    other."""
+
+    def __init__(self, fresh: Sequence[NewRow]) -> None:
+        self.rows = rows = sorted(fresh, key=attrgetter("payload"))  # which begins with the id
+        first = rows[0].shape
+        self.parameters: dict[str, Any] = {"payloads": [one.payload for one in rows]}
+        self.alike = all(one.shape == first for one in rows)
+        if self.alike:
+            self.parameters |= zip(SHAPE, first, strict=True)
+            self.parameters["rows"] = [one.row for one in rows]
+        else:
+            places: dict[Row, int] = {}
+            self.parameters["rows"] = [(*one.row, places.setdefault(one.shape, len(places))) for one in rows]
+            self.parameters["shapes"] = list(places)
+
+    @property
+    def insert(self) -> str:
+        """The statement that writes them and no more."""
+        return "task_insert_alike" if self.alike else "task_insert"
+
+    @property
+    def create(self) -> str:
+        """The same with all that follows from it, where that is one statement."""
+        return "task_create_alike" if self.alike else "task_create"
+
+    def deltas(self) -> Deltas:
+        """What their births change."""
+        deltas = Deltas()
+        for (tenant, state), births in groupby(self.rows, lambda one: one.shape[:2]):
+            deltas.born(tenant, state, [one.row[:2] for one in births])
+        return deltas
+
+    def whole(self) -> dict[str, Any]:
+        """All that is written of them, unless a tenant of theirs has a quota."""
+        return {**self.parameters, **self.deltas().parameters(), "unlimited": tenants_of(self.rows)}
+
+
+def tenants_of(rows: Sequence[NewRow]) -> list[str]:
+    """Whose they are."""
+    return sorted({row.shape[0] for row in rows})
+
+
+async def insert(tx: Transaction, fresh: Sequence[NewRow], unlimited: Sequence[str] = ()) -> bool:
+    """Insert these, unless one of these tenants has a quota; whether they were."""
+    plain = Plain(fresh)
+    if await tx.run(plain.insert, unlimited=unlimited, **plain.parameters) < len(fresh):
+        return False
+    await plain.deltas().write(tx)
+    return True
+
+
+def alone(rows: Sequence[NewRow], results: list[Any]) -> Alone:
+    """These as a single statement."""
+    plain = Plain(rows)
+    return Alone(plain.create, plain.whole(), results, len(rows))
+
+
+class Slice(msgspec.Struct, frozen=True, gc=False):
+    """What is written of some that came together, bound."""
+
+    insert: str
+    create: str
+    parameters: dict[str, Any]
+    rows: int
+
+
+def slice_of(rows: Sequence[NewRow], bind: Bind) -> Slice:
+    """All of these, bound as this store takes them."""
+    plain = Plain(rows)
+    return Slice(plain.insert, plain.create, bind(plain.create, plain.whole()), len(rows))
+
+
+async def _write(tx: Transaction, slices: list[Any]) -> list[Any]:
+    return [await _written(tx, one) for one in slices]
+
+
+async def _written(tx: Transaction, one: Slice) -> bool:
+    """Whether it was: all of it, or, where its tenant has a quota, nothing."""
+    given = one.parameters
+    if await tx.run(one.insert, **given) < one.rows:
+        return False
+    await tx.run("counts_add", rows=given["counts"])
+    await tx.run("events_add", at=given["at"], events=given["events"], items=given["items"])
+    return True
+
+
+def _alone(slices: list[Any]) -> Alone | None:
+    if len(slices) > 1:
+        return None
+    (one,) = slices
+    return Alone(one.create, one.parameters, [True], one.rows)
+
+
+# What is answered of a slice: whether it was written. Where it was not, each of its tasks is to be judged by itself.
+CREATE_SLICE = Batch("create_slice", Lane.CREATE, _write, rows_of=attrgetter("rows"), alone=_alone)
