@@ -9,8 +9,8 @@ from contextlib import contextmanager
 SWITCH_SECONDS = 0.0005
 QUICK_SWITCH_SECONDS = 0.0001
 
-# What it was before each of those who want it sooner now, whichever of them ends first.
-_before: list[float] = []
+# Who wants it sooner now.
+_in_a_hurry: list[object] = []
 
 
 def tune() -> None:
@@ -31,9 +31,13 @@ def keep() -> None:
 def in_quick_turns() -> Iterator[None]:
     """Sooner, for who keeps the event loop at work while a thread writes what it makes. For who does not, it costs more
     than it gives: the loop is interrupted where it would have waited in a moment."""
-    _before.append(sys.getswitchinterval())
+    me = object()
+    _in_a_hurry.append(me)
     sys.setswitchinterval(QUICK_SWITCH_SECONDS)
     try:
         yield
     finally:
-        sys.setswitchinterval(_before.pop())
+        _in_a_hurry.remove(me)
+        if not _in_a_hurry:
+            # Not what it was: that is told in whole microseconds, rounded down each time that it is asked and set.
+            sys.setswitchinterval(SWITCH_SECONDS)

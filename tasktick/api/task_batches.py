@@ -232,7 +232,8 @@ async def _write_slice(call: Call, part: Part, reading: Reading) -> None:
             reading.results[at] = {"id": wire(render.TASK, task_id)}
         if part.near:
             call.ports.created(part.near)
-        call.ports.created_far(len(part.ids) - len(part.near))
+        if len(part.ids) > len(part.near):
+            call.ports.created_far(len(part.ids) - len(part.near))
     else:
         await _write_named(call, await reading.again(part), reading.results)
 

@@ -18,7 +18,7 @@ from tasktick.access.key_use import KeyUse
 from tasktick.access.roles import Role
 from tasktick.access.vault import Vault
 from tasktick.api.event_feed import EventFeed
-from tasktick.api.ports import Ports
+from tasktick.api.ports import FAR, Ports
 from tasktick.api.server import ApiServer
 from tasktick.clock import SystemClock
 from tasktick.dispatch.guard import AddressPolicy
@@ -87,6 +87,7 @@ class Switches(msgspec.Struct):
     standings: dict[str, str] | None = None
     standing: Standing = Standing("unknown")
     latencies: dict[str, float] = {}
+    near_until: int = FAR
 
 
 class Served:
@@ -97,6 +98,7 @@ class Served:
         self.session = session
         self.switches = Switches()
         self.created: list[TaskState] = []
+        self.created_far: list[int] = []
         self.changed: list[TaskState] = []
         self.planned: list[Plan] = []
         self.deciding_ids = IdMaker(Random(4))
@@ -117,6 +119,8 @@ class Served:
             deciding=self.deciding,
             planned=self.planned.extend,
             created=self.created.extend,
+            created_far=self.created_far.append,
+            near_until=lambda: self.switches.near_until,
             changed=self.changed.extend,
             signing_changed=self.signing_changed.append,
             key_used=self.key_use.note,

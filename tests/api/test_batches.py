@@ -2,15 +2,19 @@
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tasktick.api import task_batches
+from tasktick.api.task_batches import Part
 from tasktick.api.task_requests import Making, new_task
 from tasktick.errors import StoreUnavailable
 from tasktick.model.task import NewTask
+from tasktick.store import tenants
+from tasktick.store.plain_tasks import CREATE_SLICE
 from tasktick.store.protocol import Batch
+from tasktick.store.tasks import Create
 from tests.api.served import URL, WAIT_S, Served
 
 TASK: dict[str, Any] = {"target": {"url": URL}, "delay": 60}
@@ -169,3 +173,82 @@ async def test_a_batch_that_was_cut_off_goes_on_where_it_stopped(
     assert answer.status == 200
     assert [one["id"] for one in answer.json["data"]] == [f"tsk_{one}" for one in made]
     assert len(served.created) == 5
+
+
+async def test_plain_ones_and_others_in_one_batch(served: Served) -> None:
+    """Those with a key and those without are written apart, and answered in order."""
+    items = [{**TASK, "name": str(n), **({"key": f"k-{n}"} if n % 3 == 0 else {})} for n in range(1_100)]
+    answer = await served.ask("POST", BATCH, {"tasks": items})
+
+    ids = [one["id"] for one in answer.json["data"]]
+    assert len(set(ids)) == len(served.created) == len(items)
+    for at in (0, 1, 499, 500, 501, 1_099):
+        there = (await served.ask("GET", f"/v1/tasks/{ids[at]}")).json
+        assert (there["name"], there.get("key")) == (str(at), items[at].get("key"))
+
+
+async def test_a_batch_of_a_tenant_with_a_quota(served: Served) -> None:
+    """What is left is given to the first of it, and the others are told of it one by one."""
+    await served.world.database.write(
+        lambda tx: tenants.put(tx, "default", max_pending=3, create_rate=None, now=served.world.now)
+    )
+    answer = await served.ask("POST", BATCH, {"tasks": [TASK, {}, TASK, {**TASK, "key": "k"}, TASK, TASK]})
+
+    codes = [one.get("error", {}).get("code") for one in answer.json["data"]]
+    assert codes.count(None) == len(served.created) == 3
+    assert codes.count("quota_exceeded") == 2
+    assert codes[1] == "validation_failed"
+    made = [one["id"] for one in answer.json["data"] if "id" in one]
+    assert made == [
+        f"tsk_{state.id}" for state in sorted(served.created, key=lambda state: made.index(f"tsk_{state.id}"))
+    ]
+    assert [(await served.ask("GET", f"/v1/tasks/{one}")).status for one in made] == [200] * 3
+
+
+async def test_those_that_cannot_be_written_as_one_are_judged_one_by_one(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a slice fails of: a row that no database takes is one of its tasks."""
+    asked: list[str] = []
+    write = served.world.database.write_batch
+
+    async def refuse(batch: Batch, items: list[Any]) -> list[Any]:
+        asked.append(batch.name)
+        return [ValueError("a row's fault")] if batch is CREATE_SLICE else await write(batch, items)
+
+    monkeypatch.setattr(served.world.database, "write_batch", refuse)
+    count = task_batches.WRITE_SLICE * 3
+    answer = await served.ask("POST", BATCH, raw=lines(*[TASK] * count), headers=NDJSON)
+
+    assert len({one["id"] for one in answer.json["data"]}) == len(served.created) == count
+    assert asked.count("create_slice") < 3, "what has not been read yet is not put together any more"
+
+
+async def test_what_is_far_away_is_counted_and_not_told(served: Served) -> None:
+    served.switches.near_until = served.world.now + 60_000
+    answer = await served.ask("POST", BATCH, {"tasks": [{**TASK, "delay": s} for s in (60, 61, 3_600, 1)]})
+
+    data = answer.json["data"]
+    assert [f"tsk_{state.id}" for state in served.created] == [data[0]["id"], data[3]["id"]]
+    assert served.created_far == [2]
+
+
+@pytest.mark.parametrize(
+    ("plain", "named", "count", "left"),
+    [
+        ([0, 1, 2, 3], [], 2, ([0, 1], [])),
+        ([0, 2, 4], [1, 3], 3, ([0, 2], [1])),
+        ([0, 2, 4], [1, 3], 0, ([], [])),
+        ([2], [0, 1], 2, ([], [0, 1])),
+        ([], [0, 5, 6], 1, ([], [0])),
+    ],
+)
+def test_only_the_first_are_kept(
+    plain: list[int], named: list[int], count: int, left: tuple[list[int], list[int]]
+) -> None:
+    part = Part(named=[(at, cast(Create, None)) for at in named], places=plain[:], ids=[str(at) for at in plain])
+    out = part.keep(count)
+
+    assert (part.places, [at for at, _ in part.named]) == left
+    assert part.ids == [str(at) for at in part.places]
+    assert out == sorted((*plain, *named))[count:]

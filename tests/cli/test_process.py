@@ -1,10 +1,12 @@
 """The real program: started in an empty folder, used from the command line, stopped by a signal."""
 
 import json
+import re
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -64,6 +66,34 @@ def test_a_task_from_the_command_line_to_its_receiver(program: Program, receiver
     attempts = program.ctl("task", "show", task["id"], "--attempts")
     assert [one["state"] for one in attempts["data"]] == ["succeeded"]
     assert task["id"] in program.run("ctl", "task", "show", "key:k-1").stdout
+
+
+def created(program: Program) -> float:
+    """How many tasks it says that it has accepted."""
+    key = (program.data / "operator.key").read_text().strip()
+    asked = Request(f"{program.address.read_text().strip()}/metrics", headers={"Authorization": f"Bearer {key}"})
+    with urlopen(asked, timeout=DEADLINE_S) as answer:
+        page = answer.read().decode()
+    [count] = re.findall(r"^tasktick_tasks_created_total (\S+)$", page, re.MULTILINE)
+    return float(count)
+
+
+def test_what_is_due_of_a_batch_goes_at_once_and_all_of_it_is_counted(
+    program: Program, receiver: ApiStub, tmp_path: Path
+) -> None:
+    receiver.tell(Told(200, b"thanks"))
+    far = {"target": {"url": "http://127.0.0.1:9/"}, "delay": "9d"}
+    tasks = [far, {"target": {"url": f"{receiver.url}/soon"}}, far]
+    file = tmp_path / "tasks.ndjson"
+    file.write_text("\n".join(map(json.dumps, tasks)))
+    before = created(program)
+    program.run("ctl", "task", "import", str(file))
+    deadline = time.monotonic() + DEADLINE_S
+    while not receiver.asked:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert receiver.asked[0].path == "/soon"
+    assert created(program) == before + 3
 
 
 def test_a_task_is_moved(program: Program) -> None:
