@@ -23,6 +23,8 @@ REASONS_SHOWN = 10
 PRIVATE = 0o600
 # How a file of refused lines begins.
 OURS = b'{"line":'
+# What it is called when another run has refused something, or nothing.
+BEFORE = ".before"
 
 Milliseconds = Callable[[], float]
 
@@ -55,16 +57,24 @@ class Report(msgspec.Struct):
 
 
 class Refusals:
-    """The file of refused lines, made when there is a first one; it can be imported again."""
+    """The file of refused lines, made when there is a first one; it can be imported again.
 
-    def __init__(self, path: Path) -> None:
+    What an earlier run has put there may have been corrected meanwhile: it is set aside, never written over. Without a
+    path nothing is kept.
+    """
+
+    def __init__(self, path: Path | None) -> None:
         self.path = path
         self.first: dict[str, tuple[Line, Document]] = {}
+        self.set_aside: Path | None = None
+        """Where that is now which stood there before."""
         self._file: IO[bytes] | None = None
 
     def add(self, line: Line, problem: Document) -> None:
         """Keep a line with what is wrong with it."""
         self.first.setdefault(str(problem.get("code") or "unknown"), (line, problem))
+        if self.path is None:
+            return
         entry: dict[str, Any] = {"line": line.number, "problem": problem}
         try:
             msgspec.json.decode(line.task.decode())
@@ -73,6 +83,7 @@ class Refusals:
             entry["text"] = line.task.decode(errors="replace")
         try:
             if self._file is None:
+                self._set_aside(self.path)
                 opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
                 self._file = os.fdopen(opened, "wb")
             self._file.write(msgspec.json.encode(entry) + b"\n")
@@ -93,12 +104,22 @@ class Refusals:
             self._file.close()
 
     def forget(self) -> None:
-        """Remove what an earlier run refused and this one did not: imported, it would be made twice."""
-        with suppress(OSError):
-            with self.path.open("rb") as file:
+        """Set aside what an earlier run refused and this one did not: imported, it would be made twice."""
+        if self.path is not None:
+            with suppress(OSError):
+                self._set_aside(self.path)
+
+    def _set_aside(self, path: Path) -> None:
+        """Give what is ours another name. What is not, is what somebody has named for this."""
+        try:
+            with path.open("rb") as file:
                 is_ours = file.read(len(OURS)) == OURS
-            if is_ours:
-                self.path.unlink()
+        except FileNotFoundError:
+            return
+        if is_ours:
+            aside = path.with_name(f"{path.name}{BEFORE}")
+            path.replace(aside)
+            self.set_aside = aside
 
     def _unwritable(self, error: OSError) -> click.ClickException:
         said = f"The refused lines cannot be written to {self.path}: {error.strerror}. Name a file with --refused."
@@ -182,9 +203,15 @@ def tell(report: Report, refusals: Refusals) -> None:
         click.echo(f"Created {report.created:,} of {report.lines:,} {what} in {report.seconds:.1f} s.")
     if report.already:
         click.echo(f"Already there from an earlier run: {report.already:,}.")
+        click.echo(
+            "  The same lines within a day are the same tasks, whichever file they are in; --as NAME makes them again."
+        )
+    if refusals.set_aside is not None:
+        click.echo(f"What an earlier run had refused is in {refusals.set_aside} now.")
     if not report.refused:
         return
-    click.echo(f"Refused {report.refused:,}, each with its problem in {report.refused_file}:")
+    kept = f", each with its problem in {report.refused_file}" if report.refused_file else ""
+    click.echo(f"Refused {report.refused:,}{kept}:")
     ranked = sorted(report.refused_by.items(), key=lambda pair: (-pair[1], pair[0]))
     for code, count in ranked[:REASONS_SHOWN]:
         line, problem = refusals.first[code]

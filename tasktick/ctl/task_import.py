@@ -26,6 +26,9 @@ INTERRUPTED = 130
 JSON_DEPTH = 32
 
 
+_DRY_RUN = "Look whether each line is JSON whose fields have the right names and kinds; send and write nothing."
+
+
 @click.command("import")
 @click.argument("file", type=click.File("rb"))
 @click.option(
@@ -34,7 +37,7 @@ JSON_DEPTH = 32
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to put refused lines, with what is wrong with each.  [default: FILE.refused.ndjson]",
 )
-@click.option("--dry-run", is_flag=True, help="Only look whether each line is JSON and not too long; nothing is sent.")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--as", "name", metavar="NAME", default="", help="Another name makes the same lines once more.")
 @server_options
 def import_tasks(file: BinaryIO, refused_path: Path | None, dry_run: bool, name: str) -> None:
@@ -55,9 +58,7 @@ def import_tasks(file: BinaryIO, refused_path: Path | None, dry_run: bool, name:
     from tasktick.clock import SystemClock
 
     path, total = _input(file)
-    refusals = Refusals(refused_path or Path(f"{path or 'import'}.refused.ndjson"))
-    if path is not None and refusals.path.exists() and refusals.path.samefile(path):
-        raise click.UsageError("The refused lines cannot go to the file that is read. Name another with --refused.")
+    refusals = Refusals(_refused_path(path, refused_path, dry_run=dry_run))
     report = Report(str(path or "-"), dry_run=dry_run)
     told = Told(report, total, SystemClock().monotonic_ms)
     code = 0
@@ -71,7 +72,7 @@ def import_tasks(file: BinaryIO, refused_path: Path | None, dry_run: bool, name:
         refusals.close()
     if report.complete and not report.refused and not dry_run:
         refusals.forget()
-    report.refused_file = str(refusals.path) if report.refused else None
+    report.refused_file = str(refusals.path) if report.refused and refusals.path else None
     if click.get_current_context().ensure_object(Asked).output == "json":
         click.echo(msgspec.json.encode(report).decode())
     else:
@@ -87,6 +88,18 @@ def _input(file: BinaryIO) -> tuple[Path | None, int | None]:
         return None, None
     size = status.st_size if stat.S_ISREG(status.st_mode) else None
     return Path(file.name) if isinstance(file.name, str) and file.name != "<stdin>" else None, size
+
+
+def _refused_path(path: Path | None, asked: Path | None, *, dry_run: bool) -> Path | None:
+    """Where refused lines go; those of a dry run only where that is asked for."""
+    if asked is None and dry_run:
+        return None
+    to = asked or Path(f"{path or 'import'}.refused.ndjson")
+    if path is not None and to.exists() and to.samefile(path):
+        raise click.UsageError("The refused lines cannot go to the file that is read. Name another with --refused.")
+    if asked is not None and not os.access(asked if asked.exists() else asked.parent, os.W_OK):
+        raise click.UsageError(f"The refused lines cannot be written to {asked}. Name another file with --refused.")
+    return to
 
 
 def _sender(name: str, told: Told) -> Sender:

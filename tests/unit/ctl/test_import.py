@@ -123,9 +123,26 @@ def test_when_nothing_is_refused_any_more_the_old_refusals_go(ctl: Ctl, stub: Ap
     assert kept.exists()
     assert ctl("task", "import", str(path)).exit_code == 0
     assert not kept.exists()
+    assert len(_refusals(tmp_path / "tasks.ndjson.refused.ndjson.before")) == 1
     kept.write_text("a diary")
     assert ctl("task", "import", str(path)).exit_code == 0
     assert kept.read_text() == "a diary"
+
+
+def test_what_was_corrected_is_not_written_over(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> None:
+    path, kept = _file(tmp_path, TASK, b"]"), tmp_path / "tasks.ndjson.refused.ndjson"
+    stub.tell(_made(1), _made(1, is_replayed=True))
+    assert ctl("task", "import", str(path)).exit_code == 1
+    corrected = kept.read_text().replace('"text":"]"', '"task":{}')
+    kept.write_text(corrected)
+    assert ctl("task", "import", str(path), "--dry-run").exit_code == 1
+    assert kept.read_text() == corrected
+    again = ctl("task", "import", str(path))
+    assert again.exit_code == 1
+    aside = kept.with_name(f"{kept.name}.before")
+    assert aside.read_text() == corrected
+    assert f"is in {aside} now" in again.stdout
+    assert [one["line"] for one in _refusals(kept)] == [2]
 
 
 def test_a_file_of_refused_lines_is_imported_in_turn(ctl: Ctl, stub: ApiStub) -> None:
@@ -148,6 +165,7 @@ def test_the_same_import_has_the_same_keys(ctl: Ctl, stub: ApiStub, tmp_path: Pa
     assert len(set(keys)) == 4
     assert "Created 500 of 1,500" in again.stdout
     assert "Already there from an earlier run: 1,000." in again.stdout
+    assert "--as NAME makes them again" in again.stdout
 
 
 def test_a_dry_run_sends_nothing(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> None:
@@ -160,12 +178,24 @@ def test_a_dry_run_sends_nothing(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> Non
     assert stub.asked == []
 
 
+def test_a_dry_run_writes_nothing(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> None:
+    path = _file(tmp_path, TASK, b"]")
+    result = ctl("task", "import", str(path), "--dry-run")
+    assert result.exit_code == 1
+    assert "Refused 1:\n  1 malformed, the first at line 2" in result.stdout
+    assert list(tmp_path.iterdir()) == [path]
+    assert stub.asked == []
+
+
 def test_the_refused_file_is_not_the_file_that_is_read(ctl: Ctl, tmp_path: Path) -> None:
     path = _file(tmp_path, b"]")
     assert ctl("task", "import", str(path), "--refused", str(path)).exit_code == 2
     nowhere = ctl("task", "import", str(path), "--refused", str(tmp_path / "no" / "r"))
-    assert (nowhere.exit_code, "Name a file with --refused" in nowhere.stderr) == (1, True)
-    assert "Done up to line 0" in nowhere.stderr
+    assert (nowhere.exit_code, "Name another file with --refused" in nowhere.stderr) == (2, True)
+    (tmp_path / "tasks.ndjson.refused.ndjson").mkdir()
+    folder = ctl("task", "import", str(path))
+    assert (folder.exit_code, "Name a file with --refused" in folder.stderr) == (1, True)
+    assert "Done up to line 0" in folder.stderr
     assert ctl("task", "import", str(tmp_path / "none")).exit_code == 2
 
 
