@@ -18,8 +18,6 @@ from tasktick.scheduler.book import Moment
 from tasktick.settings import Config
 from tasktick.store.protocol import ServingDatabase
 
-FAR = 2**63 - 1
-
 
 def _nothing(_: Sequence[TaskState]) -> None:
     return
@@ -44,8 +42,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """These tasks are committed."""
     created_far: Callable[[int], None] = lambda count: None
     """So many are that are due after `near_until`."""
-    near_until: Callable[[], int] = lambda: FAR
-    """Until when those are due of which `created` is to tell."""
+    near_until: Callable[[], int | None] = lambda: None
+    """Until when those are due of which `created` is to tell; None is for ever."""
     changed: Callable[[Sequence[TaskState]], None] = _nothing
     """These tasks have changed, and the change is committed; a removed one is shown as cancelled."""
     signing_changed: Callable[[str], None] = lambda tenant: None

@@ -15,7 +15,6 @@ from tasktick.scheduler.horizon import Horizon
 SOON_MS = 50
 # What comes in while a new task is on its way to the store.
 ON_ITS_WAY_MS = 60_000
-FOR_EVER = 2**63 - 1
 
 
 class Intake:
@@ -39,10 +38,10 @@ class Intake:
         self._owns = owns
         self._nudge = nudge
 
-    def wants_until(self) -> int:
-        """Until when new tasks are due of which it wants to be told: most are far away."""
+    def wants_until(self) -> int | None:
+        """Until when new tasks are due of which it wants to be told: most are far away. None is for ever."""
         if self._owns is not None:  # another node's may reach further
-            return FOR_EVER
+            return None
         return self._horizon.takes_until(self._clock.now_ms()) + ON_ITS_WAY_MS
 
     def born(self, states: Sequence[TaskState]) -> None:

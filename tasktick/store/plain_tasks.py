@@ -5,6 +5,7 @@ they were read into is at hand. Kept until the commit, by the store's thread on 
 each cost more than all of its rows do.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -79,39 +80,49 @@ def alone(rows: Sequence[NewRow], results: list[Any]) -> Alone:
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
-    """What is written of some that came together, bound."""
+    """What is written of some that came together, bound but for what they count as."""
 
     insert: str
     create: str
     parameters: dict[str, Any]
+    counts: list[list[Any]]
     rows: int
 
 
 def slice_of(rows: Sequence[NewRow], bind: Bind) -> Slice:
     """All of these, bound as this store takes them."""
     plain = Plain(rows)
-    return Slice(plain.insert, plain.create, bind(plain.create, plain.whole()), len(rows))
+    whole = plain.whole()
+    counts = whole.pop("counts")
+    return Slice(plain.insert, plain.create, bind(plain.create, whole), counts, len(rows))
 
 
 async def _write(tx: Transaction, slices: list[Any]) -> list[Any]:
-    return [await _written(tx, one) for one in slices]
+    """Whether each was: all of it, or, where its tenant has a quota, nothing."""
+    are_written = [await tx.run(one.insert, **one.parameters) == one.rows for one in slices]
+    written = [one for one, is_one in zip(slices, are_written, strict=True) if is_one]
+    if written:
+        await tx.run("counts_add", rows=_counts(written))
+    for one in written:
+        given = one.parameters
+        await tx.run("events_add", at=given["at"], events=given["events"], items=given["items"])
+    return are_written
 
 
-async def _written(tx: Transaction, one: Slice) -> bool:
-    """Whether it was: all of it, or, where its tenant has a quota, nothing."""
-    given = one.parameters
-    if await tx.run(one.insert, **given) < one.rows:
-        return False
-    await tx.run("counts_add", rows=given["counts"])
-    await tx.run("events_add", at=given["at"], events=given["events"], items=given["items"])
-    return True
+def _counts(slices: Sequence[Slice]) -> list[list[Any]]:
+    """Of all together, in order of their key, so that writers never wait in a circle."""
+    added: defaultdict[tuple[str, int], int] = defaultdict(int)
+    for one in slices:
+        for tenant, state, tasks in one.counts:
+            added[tenant, state] += tasks
+    return [[tenant, state, tasks] for (tenant, state), tasks in sorted(added.items())]
 
 
 def _alone(slices: list[Any]) -> Alone | None:
     if len(slices) > 1:
         return None
     (one,) = slices
-    return Alone(one.create, one.parameters, [True], one.rows)
+    return Alone(one.create, {**one.parameters, "counts": one.counts}, [True], one.rows)
 
 
 # What is answered of a slice: whether it was written. Where it was not, each of its tasks is to be judged by itself.

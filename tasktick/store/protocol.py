@@ -133,7 +133,10 @@ class ServingDatabase(Database, Protocol):
         ...
 
     def bind(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """These parameters of a statement as they travel: put together now, and not in a transaction."""
+        """These parameters of a statement as they travel: put together now, and not in a transaction.
+
+        They are given to this statement, or to another that has parameters of the same names.
+        """
         ...
 
 

@@ -18,7 +18,7 @@ from tasktick.access.key_use import KeyUse
 from tasktick.access.roles import Role
 from tasktick.access.vault import Vault
 from tasktick.api.event_feed import EventFeed
-from tasktick.api.ports import FAR, Ports
+from tasktick.api.ports import Ports
 from tasktick.api.server import ApiServer
 from tasktick.clock import SystemClock
 from tasktick.dispatch.guard import AddressPolicy
@@ -87,7 +87,7 @@ class Switches(msgspec.Struct):
     standings: dict[str, str] | None = None
     standing: Standing = Standing("unknown")
     latencies: dict[str, float] = {}
-    near_until: int = FAR
+    near_until: int | None = None
 
 
 class Served:

@@ -2,19 +2,18 @@
 
 import asyncio
 import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from tasktick.api import task_batches
-from tasktick.api.task_batches import Part
+from tasktick.api import batch_reading
+from tasktick.api.batch_reading import SLICE_LEAST
 from tasktick.api.task_requests import Making, new_task
 from tasktick.errors import StoreUnavailable
 from tasktick.model.task import NewTask
 from tasktick.store import tenants
 from tasktick.store.plain_tasks import CREATE_SLICE
 from tasktick.store.protocol import Batch
-from tasktick.store.tasks import Create
 from tests.api.served import URL, WAIT_S, Served
 
 TASK: dict[str, Any] = {"target": {"url": URL}, "delay": 60}
@@ -72,7 +71,7 @@ async def test_more_than_one_commit_holds(served: Served) -> None:
 async def test_the_next_are_read_while_those_before_are_written(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count, made = task_batches.WRITE_SLICE + 100, 0
+    count, made = batch_reading.WRITE_SLICE + 100, 0
     all_read = asyncio.Event()
     write = served.world.database.write_batch
 
@@ -87,7 +86,7 @@ async def test_the_next_are_read_while_those_before_are_written(
         await asyncio.wait_for(all_read.wait(), WAIT_S)
         return await write(batch, items)
 
-    monkeypatch.setattr(task_batches, "new_task", counting)
+    monkeypatch.setattr(batch_reading, "new_task", counting)
     monkeypatch.setattr(served.world.database, "write_batch", waiting)
     answer = await served.ask("POST", BATCH, raw=lines(*[TASK] * count), headers=NDJSON)
 
@@ -105,11 +104,11 @@ async def test_a_store_that_takes_no_more_is_said_once(served: Served, monkeypat
         return await write(batch, items)
 
     monkeypatch.setattr(served.world.database, "write_batch", once)
-    body = lines(*[TASK] * (task_batches.WRITE_SLICE * 3))
+    body = lines(*[TASK] * (batch_reading.WRITE_SLICE * 3))
     answer = await served.ask("POST", BATCH, raw=body, headers=NDJSON)
 
     assert (answer.status, answer.code, asked) == (503, "store_unavailable", 2)
-    assert len(served.created) == task_batches.WRITE_SLICE
+    assert len(served.created) == batch_reading.WRITE_SLICE
 
 
 @pytest.mark.parametrize(
@@ -176,33 +175,59 @@ async def test_a_batch_that_was_cut_off_goes_on_where_it_stopped(
 
 
 async def test_plain_ones_and_others_in_one_batch(served: Served) -> None:
-    """Those with a key and those without are written apart, and answered in order."""
-    items = [{**TASK, "name": str(n), **({"key": f"k-{n}"} if n % 3 == 0 else {})} for n in range(1_100)]
+    """From the first with a key on each is written by itself; all are answered in order."""
+    items = [{**TASK, "name": str(n), **({"key": f"k-{n}"} if n > 700 and n % 3 == 0 else {})} for n in range(1_100)]
     answer = await served.ask("POST", BATCH, {"tasks": items})
 
     ids = [one["id"] for one in answer.json["data"]]
     assert len(set(ids)) == len(served.created) == len(items)
-    for at in (0, 1, 499, 500, 501, 1_099):
+    for at in (0, 1, 499, 500, 701, 702, 703, 1_099):
         there = (await served.ask("GET", f"/v1/tasks/{ids[at]}")).json
         assert (there["name"], there.get("key")) == (str(at), items[at].get("key"))
 
 
-async def test_a_batch_of_a_tenant_with_a_quota(served: Served) -> None:
-    """What is left is given to the first of it, and the others are told of it one by one."""
+@pytest.mark.parametrize("count", [SLICE_LEAST - 1, SLICE_LEAST + 20])
+async def test_a_batch_of_a_tenant_with_a_quota(served: Served, count: int) -> None:
+    """What room is left is given in the order of the batch, whatever else is in it."""
     await served.world.database.write(
         lambda tx: tenants.put(tx, "default", max_pending=3, create_rate=None, now=served.world.now)
     )
-    answer = await served.ask("POST", BATCH, {"tasks": [TASK, {}, TASK, {**TASK, "key": "k"}, TASK, TASK]})
+    keyed = [{**TASK, "key": f"k-{n}"} for n in range(5)]
+    items = [TASK, {}, TASK, TASK, TASK, *keyed, *[TASK] * (count - 10)]
+    answer = await served.ask("POST", BATCH, {"tasks": items})
+
+    data = answer.json["data"]
+    codes = [one.get("error", {}).get("code") for one in data]
+    assert codes == [None, "validation_failed", None, None, *["quota_exceeded"] * (count - 4)]
+    assert [f"tsk_{state.id}" for state in served.created] == [data[at]["id"] for at in (0, 2, 3)]
+    for at in (0, 2, 3):
+        assert (await served.ask("GET", f"/v1/tasks/{data[at]['id']}")).status == 200
+
+
+async def test_a_rate_is_used_up_in_the_order_of_the_batch(served: Served) -> None:
+    rate = SLICE_LEAST + 10
+    await served.world.database.write(
+        lambda tx: tenants.put(tx, "default", max_pending=None, create_rate=f"{rate}/1d", now=served.world.now)
+    )
+    answer = await served.ask("POST", BATCH, {"tasks": [TASK] * (rate + 20)})
 
     codes = [one.get("error", {}).get("code") for one in answer.json["data"]]
-    assert codes.count(None) == len(served.created) == 3
-    assert codes.count("quota_exceeded") == 2
-    assert codes[1] == "validation_failed"
-    made = [one["id"] for one in answer.json["data"] if "id" in one]
-    assert made == [
-        f"tsk_{state.id}" for state in sorted(served.created, key=lambda state: made.index(f"tsk_{state.id}"))
-    ]
-    assert [(await served.ask("GET", f"/v1/tasks/{one}")).status for one in made] == [200] * 3
+    assert codes == [None] * rate + ["rate_limited"] * 20
+    assert len(served.created) == rate
+
+
+async def test_few_are_written_with_those_of_others(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    write = served.world.database.write_batch
+
+    async def noting(batch: Batch, items: list[Any]) -> list[Any]:
+        asked.append(batch.name)
+        return await write(batch, items)
+
+    monkeypatch.setattr(served.world.database, "write_batch", noting)
+    for count in (1, SLICE_LEAST - 1, SLICE_LEAST):
+        await served.ask("POST", BATCH, {"tasks": [TASK] * count})
+    assert asked == ["create", "create", "create_slice"]
 
 
 async def test_those_that_cannot_be_written_as_one_are_judged_one_by_one(
@@ -217,7 +242,7 @@ async def test_those_that_cannot_be_written_as_one_are_judged_one_by_one(
         return [ValueError("a row's fault")] if batch is CREATE_SLICE else await write(batch, items)
 
     monkeypatch.setattr(served.world.database, "write_batch", refuse)
-    count = task_batches.WRITE_SLICE * 3
+    count = batch_reading.WRITE_SLICE * 3
     answer = await served.ask("POST", BATCH, raw=lines(*[TASK] * count), headers=NDJSON)
 
     assert len({one["id"] for one in answer.json["data"]}) == len(served.created) == count
@@ -226,29 +251,10 @@ async def test_those_that_cannot_be_written_as_one_are_judged_one_by_one(
 
 async def test_what_is_far_away_is_counted_and_not_told(served: Served) -> None:
     served.switches.near_until = served.world.now + 60_000
-    answer = await served.ask("POST", BATCH, {"tasks": [{**TASK, "delay": s} for s in (60, 61, 3_600, 1)]})
+    answer = await served.ask(
+        "POST", BATCH, {"tasks": [{**TASK, "delay": s} for s in (60, 61, *[3_600] * SLICE_LEAST, 1)]}
+    )
 
     data = answer.json["data"]
-    assert [f"tsk_{state.id}" for state in served.created] == [data[0]["id"], data[3]["id"]]
-    assert served.created_far == [2]
-
-
-@pytest.mark.parametrize(
-    ("plain", "named", "count", "left"),
-    [
-        ([0, 1, 2, 3], [], 2, ([0, 1], [])),
-        ([0, 2, 4], [1, 3], 3, ([0, 2], [1])),
-        ([0, 2, 4], [1, 3], 0, ([], [])),
-        ([2], [0, 1], 2, ([], [0, 1])),
-        ([], [0, 5, 6], 1, ([], [0])),
-    ],
-)
-def test_only_the_first_are_kept(
-    plain: list[int], named: list[int], count: int, left: tuple[list[int], list[int]]
-) -> None:
-    part = Part(named=[(at, cast(Create, None)) for at in named], places=plain[:], ids=[str(at) for at in plain])
-    out = part.keep(count)
-
-    assert (part.places, [at for at, _ in part.named]) == left
-    assert part.ids == [str(at) for at in part.places]
-    assert out == sorted((*plain, *named))[count:]
+    assert [f"tsk_{state.id}" for state in served.created] == [data[0]["id"], data[-1]["id"]]
+    assert served.created_far == [SLICE_LEAST + 1]

@@ -4,10 +4,11 @@ from typing import Any, cast
 
 import pytest
 
+from tasktick.model.state import State
 from tasktick.model.task import NewTask
 from tasktick.store import tasks
 from tasktick.store.plain_tasks import CREATE_SLICE, Slice, slice_of
-from tasktick.store.protocol import ServingDatabase
+from tasktick.store.protocol import ServingDatabase, Transaction
 from tasktick.store.task_rows import new_row
 from tasktick.store.tasks import Create
 from tests.store.test_quota import limit
@@ -68,6 +69,27 @@ async def test_several_that_come_together(world: World) -> None:
     await world.check_counts()
 
 
+async def test_what_several_count_as_is_written_in_one_order(world: World) -> None:
+    """In that of tenants, whoever came first: two such transactions do not wait for each other in a circle."""
+    counted: list[list[Any]] = []
+
+    class Noting:
+        def __init__(self, tx: Transaction) -> None:
+            self._tx = tx
+
+        async def run(self, query: str, /, **parameters: Any) -> int:
+            if query == "counts_add":
+                counted.extend(parameters["rows"])
+            return await self._tx.run(query, **parameters)
+
+    slices = [sliced(world, [world.task(tenant=tenant)]) for tenant in ("b", "a", "b")]
+    written = await world.database.write(lambda tx: CREATE_SLICE.operation(cast(Transaction, Noting(tx)), slices))
+
+    assert written == [True] * 3
+    assert counted == [["a", State.SCHEDULED, 1], ["b", State.SCHEDULED, 2]]
+    await world.check_counts()
+
+
 async def test_of_a_tenant_with_a_quota_nothing_is_written(world: World) -> None:
     """Whoever asked judges each by itself then."""
     await limit(world, 100, tenant="limited")
@@ -92,12 +114,12 @@ async def test_one_that_is_at_fault_takes_its_slice_and_no_other(world: World) -
 
 
 def test_its_rows_are_what_a_commit_counts() -> None:
-    assert CREATE_SLICE.rows_of(Slice("insert", "create", {}, 7)) == 7
+    assert CREATE_SLICE.rows_of(Slice("insert", "create", {}, [], 7)) == 7
 
 
 async def test_nothing_is_put_together_in_a_transaction(world: World) -> None:
     """What is bound are texts, numbers, and the columns of arrays."""
     given = sliced(world, [world.task(), world.task()]).parameters
     assert not [name for name, value in given.items() if isinstance(value, dict)]
-    assert {"counts", "items", "at", "events", "unlimited"} <= given.keys()
+    assert {"items", "at", "events", "unlimited"} <= given.keys()
     assert "rows" not in given or isinstance(given["rows"], str)

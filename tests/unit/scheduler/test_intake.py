@@ -9,7 +9,7 @@ from tasktick.clock import Clock
 from tasktick.ready.limits import Limits
 from tasktick.ready.queue import ReadyQueue
 from tasktick.scheduler.horizon import Horizon
-from tasktick.scheduler.intake import FOR_EVER, ON_ITS_WAY_MS, Intake
+from tasktick.scheduler.intake import ON_ITS_WAY_MS, Intake
 from tests.fakes.clock import StandingClock
 
 NEAR_MS = 2_000
@@ -39,4 +39,4 @@ def test_of_those_that_it_takes_and_that_are_near_by_the_time_of_their_commit(cl
 
 
 def test_of_all_where_others_own_partitions(clock: StandingClock) -> None:
-    assert intake_of(clock, horizon_of(clock), owns=lambda _: True).wants_until() == FOR_EVER
+    assert intake_of(clock, horizon_of(clock), owns=lambda _: True).wants_until() is None

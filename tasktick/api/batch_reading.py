@@ -1,0 +1,146 @@
+"""The tasks of a batch, as they are read: part by part, each of which is written in one commit.
+
+Plain tasks are bound right here as the store takes them, and what they were read into goes at once: see
+`store/plain_tasks`. Those of a batch with an Idempotency-Key are not plain, nor are those with a key of their own, nor
+what comes behind one: the store gives what room is left in the order of a batch.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tasktick.api import problems, render
+from tasktick.api.call import Call
+from tasktick.api.schemas import TaskRequest
+from tasktick.api.task_requests import new_task
+from tasktick.api.tasks import OK, TASK, making_of
+from tasktick.errors import Refused, TaskTickError
+from tasktick.model.ids import wire
+from tasktick.model.task import TaskState
+from tasktick.store.names import IdempotencyKey, StoredAnswer
+from tasktick.store.plain_tasks import Slice, slice_of
+from tasktick.store.task_rows import NewRow, new_row
+from tasktick.store.tasks import Create
+
+# So many characters are read before the loop gets its turn again, half a millisecond of them, and what a task costs by
+# itself counted as some.
+STRETCH_CHARS = 50_000
+TASK_CHARS = 200
+WRITE_SLICE = 500
+# Smaller batches are better written with those of others, of which there may be many.
+SLICE_LEAST = 50
+# No key of a client contains it, so no derived key is ever one of a client's.
+JOINT = "\x1f"
+
+Result = dict[str, Any]
+
+
+class Part(msgspec.Struct):
+    """Some tasks of a batch, which are written together: as a slice, or each by itself."""
+
+    places: list[int] = []
+    """Where they stand in the batch; they ascend."""
+    creates: list[tuple[int, Create]] = []
+    """What is written of each, if it is by itself."""
+    ids: list[str] = []
+    """What they are called, if they are a slice."""
+    rows: list[NewRow] = []
+    """What is written of each, until that is put together."""
+    slice: Slice | None = None
+    """What is written of all."""
+    near: list[TaskState] = []
+    """Those of a slice of which the scheduler is to be told."""
+
+
+class Reading:
+    """Reads the tasks of a batch; the result of one that has something wrong with it is what that is."""
+
+    def __init__(self, call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None) -> None:
+        self.results: list[Result] = [{} for _ in items]
+        self.in_slices = key is None and len(items) >= SLICE_LEAST
+        """Whether plain ones are, from here on. Not once a slice could not be written, or one with a key has come."""
+        self._call = call
+        self._items = items
+        self._key = key
+        self._making = making_of(call)
+        self._seen: set[str] = set()
+        self._at = 0
+        self._stretch = 0
+        self._near_until: int | None = None
+
+    async def next(self) -> Part | None:
+        """As many as are written at once; none at the end."""
+        self._near_until = self._call.ports.near_until()
+        part = Part()
+        self._at = await self._read(range(self._at, len(self._items)), part)
+        if part.rows:
+            part.slice = slice_of(part.rows, self._call.ports.database.bind)
+            part.rows.clear()
+        return part if part.places else None
+
+    async def again(self, places: Sequence[int]) -> list[tuple[int, Create]]:
+        """Those of a slice that was not written, to be judged each by itself."""
+        self.in_slices = False
+        part = Part()
+        await self._read(places, part)
+        return part.creates
+
+    async def _read(self, places: Sequence[int], part: Part) -> int:
+        """Add those in these places, but for what has something wrong with it, until the part is full; where to go on.
+
+        Now and then others have their turn.
+        """
+        for at in places:
+            try:
+                if len(part.places) >= WRITE_SLICE or not self._add(at, part):
+                    return at
+            except TaskTickError as error:
+                self.results[at] = {"error": problems.item_error(error)}
+            self._stretch += TASK_CHARS + len(self._items[at])
+            if self._stretch > STRETCH_CHARS:
+                self._stretch = 0
+                await self._call.ports.clock.sleep_ms(0)
+        return len(self._items)
+
+    def _add(self, at: int, part: Part) -> bool:
+        """Whether it was; else it is of the next part, since this one is a slice, and it cannot be in it."""
+        request = self._request(at)
+        self.in_slices = self.in_slices and request.key is None
+        if part.rows and not self.in_slices:
+            return False
+        new = new_task(request, self._making)
+        if self.in_slices:
+            row = new_row(new)
+            assert row is not None, "what a request asks for is plain, but for its key"
+            part.ids.append(new.state.id)
+            part.rows.append(row)
+            if self._near_until is None or new.state.wake_at <= self._near_until:
+                part.near.append(new.state)
+        else:
+            self._know(request)
+            key = _derived(self._key, at)
+            answer = None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id))
+            part.creates.append((at, Create(new, key, answer)))
+        part.places.append(at)
+        return True
+
+    def _request(self, at: int) -> TaskRequest:
+        item, limits = self._items[at], self._call.ports.config.server
+        request: TaskRequest = TASK.decode(item, limits.json_depth_max)
+        if len(item) > limits.body_max_bytes:
+            raise Refused("payload_too_large", f"A task has at most {limits.body_max_bytes} bytes.")
+        return request
+
+    def _know(self, request: TaskRequest) -> None:
+        """No two tasks of a batch have the same key."""
+        if request.key is None:
+            return
+        if request.key in self._seen:
+            detail = "An earlier task of this batch has the same key."
+            raise Refused("key_taken", detail, errors=[("/key", detail)])
+        self._seen.add(request.key)
+
+
+def _derived(key: IdempotencyKey | None, at: int) -> IdempotencyKey | None:
+    return None if key is None else msgspec.structs.replace(key, name=f"{key.name}{JOINT}{at}")
