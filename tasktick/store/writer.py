@@ -31,8 +31,8 @@ TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
 MARKED_AFTER = 100
 # As many fill a commit: nothing is waited for then.
 FULL_ROWS = TURN_ROWS_MAX[Lane.CREATE]
-# After so much an idle moment is used to move the log into the file; after more, it is done without one. Who waits for a
-# claim meanwhile must not notice: 20,000 rows take 30 ms or 50, and what is claimed ahead of its time lasts for 15.
+# After so much an idle moment is used to move the log into the file; after more, it is done without one. Who waits for
+# a claim meanwhile must not notice: 20,000 rows take 30 ms or 50, and what is claimed ahead of its time lasts for 15.
 CHECKPOINT_IDLE_SECONDS = 0.02
 CHECKPOINT_IDLE_ROWS = 2_000
 CHECKPOINT_IDLE_CHARS = 8_388_608
