@@ -104,7 +104,8 @@ class LaneWriter:
         self._submit(Job(Listener(told), batch.lane, None, batch, [item]))
 
     def _job(self, batch: Batch, items: list[Any]) -> Job:
-        return Job(self._future(), batch.lane, None, batch, items, sum(map(batch.rows_of, items)))
+        rows = len(items) if batch.rows_of is None else sum(map(batch.rows_of, items))
+        return Job(self._future(), batch.lane, None, batch, items, rows)
 
     def _future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()

@@ -62,10 +62,6 @@ class Alone(msgspec.Struct, frozen=True):
     rows: int
 
 
-def _one_row(_item: Any) -> int:
-    return 1
-
-
 class Batch(msgspec.Struct, frozen=True):
     """An operation over items: those of callers that wait together run as one, and fail one by one."""
 
@@ -73,8 +69,8 @@ class Batch(msgspec.Struct, frozen=True):
     lane: Lane
     operation: Callable[[Transaction, list[Any]], Awaitable[list[Any]]]
     rows_max: int = 500
-    rows_of: Callable[[Any], int] = _one_row
-    """How many rows an item is."""
+    rows_of: Callable[[Any], int] | None = None
+    """How many rows an item is, if not one."""
     alone: Callable[[list[Any]], Alone | None] | None = None
     """The same as a single statement, for a server that is to be asked once and not three times, as far as these items
     can be; where it wrote none of them, the operation is what tells why."""

@@ -114,6 +114,7 @@ async def test_one_that_is_at_fault_takes_its_slice_and_no_other(world: World) -
 
 
 def test_its_rows_are_what_a_commit_counts() -> None:
+    assert CREATE_SLICE.rows_of is not None
     assert CREATE_SLICE.rows_of(Slice("insert", "create", {}, [], 7)) == 7
 
 
