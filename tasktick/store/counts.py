@@ -9,11 +9,13 @@ more than are under way.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from tasktick.model.state import State
 from tasktick.store import events
-from tasktick.store.events import UNBORN
+from tasktick.store.events import UNBORN, Change
 from tasktick.store.protocol import Transaction
 from tasktick.store.rows import Count
 
@@ -28,14 +30,18 @@ class Deltas:
 
     def __init__(self) -> None:
         self._by_key: defaultdict[tuple[str, int], int] = defaultdict(int)
-        self._events: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        # By tenant, in order; what follows on one another and is alike is told once.
+        self._told: defaultdict[str, list[tuple[Change, list[str]]]] = defaultdict(list)
+        self._events = 0
         self._at = 0
 
     def born(self, tenant: str, state: State, births: Sequence[tuple[str, int]]) -> None:
         """These were made: their ids and when."""
         number = int(state)
         self._by_key[tenant, number] += len(births)
-        self._events[tenant] += [(task_id, UNBORN, number, at, 0) for task_id, at in births]
+        for at, alike in groupby(births, itemgetter(1)):
+            self._told[tenant].append(((UNBORN, number, at, 0), [task_id for task_id, _ in alike]))
+        self._events += len(births)
         self._at = births[-1][1]
 
     def moved(
@@ -54,7 +60,12 @@ class Deltas:
             self.forgotten(tenant, counted)
         elif after not in (RUNNING, counted):
             self._by_key[tenant, MOVE * counted + after] += 1
-        self._events[tenant].append((task_id, before, after, at, attempt))
+        change = (before, after, at, attempt)
+        told = self._told[tenant]
+        if not told or told[-1][0] != change:
+            told.append((change, []))
+        told[-1][1].append(task_id)
+        self._events += 1
         self._at = at
 
     def forgotten(self, tenant: str, state: int, tasks: int = 1) -> None:
@@ -70,14 +81,18 @@ class Deltas:
         rows = self._rows()
         if rows:
             await tx.run("counts_add", rows=rows)
-        await events.record(tx, self._events, self._at)
+        if self._events:
+            await events.add(tx, self._items(), self._at, self._events)
         self._by_key.clear()
-        self._events.clear()
+        self._told.clear()
+        self._events = 0
 
     def parameters(self) -> dict[str, Any]:
         """What is to be written, for a statement that does so by itself."""
-        count = sum(map(len, self._events.values()))
-        return {"counts": self._rows(), "at": self._at, "events": count, "items": self._events}
+        return {"counts": self._rows(), "at": self._at, "events": self._events, "items": self._items()}
+
+    def _items(self) -> dict[str, list[tuple[Any, ...]]]:
+        return {tenant: [("".join(ids), *change) for change, ids in told] for tenant, told in self._told.items()}
 
     def _rows(self) -> list[list[Any]]:
         return [[tenant, state, n] for (tenant, state), n in sorted(self._by_key.items()) if n]

@@ -139,7 +139,7 @@ async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]
         return await end(tx, ends, ids)
     await _free_names(tx, ordered)
     deltas = Deltas()
-    for one in ordered:
+    for one in ends:  # as they ended: those of one millisecond are told together
         task = one.claimed
         deltas.moved(task.tenant, RUNNING, SUCCEEDED, task.id, one.now, task.attempt, task.claimed_from)
     await deltas.write(tx)

@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from tasktick.model.ids import ID_CHARS
 from tasktick.store.protocol import Transaction, only
 
 # A page of rows: what is read and sent before anybody looks at the rest.
@@ -35,13 +36,17 @@ NUMBERED_BYTES_MAX = 8_388_608
 # Events that are removed at once; a row may have hundreds of them.
 PURGED_AT_ONCE = 5_000
 UNBORN = 0
+# A task's state before and after, when, and in which of its attempts.
+Change = tuple[int, int, int, int | None]
 _EVER = 2**62
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A task's change of state: `before` is 0 where it was made by this, `after` is -1 where it was removed.
 
-    What is told of other things has a type, and an id as clients know it.
+    What is told of other things has a type, and an id as clients know it. As it is written, `id` may be those of
+    several tasks, one after the other, which changed alike: most of what is told of a batch are ids then, and a
+    hundred changes of a few bytes each are not written, packed and read again.
     """
 
     id: str
@@ -65,7 +70,16 @@ class EventRow(msgspec.Struct, frozen=True, array_like=True):
     def of(self, tenant: str) -> list[Item]:
         """What happened to this tenant's, in order."""
         raw = self.tenants.get(tenant)
-        return [] if raw is None else _ITEMS.decode(raw)
+        return [] if raw is None else [one for item in _ITEMS.decode(raw) for one in _apart(item)]
+
+
+def _apart(item: Item) -> list[Item]:
+    """What was written of several, one by one."""
+    ids = item.id
+    if item.type is not None or len(ids) <= ID_CHARS:
+        return [item]
+    alike = item.before, item.after, item.at, item.attempt
+    return [Item(ids[at : at + ID_CHARS], *alike) for at in range(0, len(ids), ID_CHARS)]
 
 
 class Edges(msgspec.Struct, frozen=True, array_like=True):
@@ -112,7 +126,12 @@ async def record(tx: Transaction, items: Mapping[str, Sequence[Any]], at: int) -
     """Tell what this transaction has done, by tenant; `items` are written as `Item` reads them."""
     count = sum(map(len, items.values()))
     if count:
-        await tx.run("events_add", at=at, events=count, items=items)
+        await add(tx, items, at, count)
+
+
+async def add(tx: Transaction, items: Mapping[str, Sequence[Any]], at: int, count: int) -> None:
+    """The same of so many, some of which may be written as one."""
+    await tx.run("events_add", at=at, events=count, items=items)
 
 
 async def number(tx: Transaction, *, fresh: bool = False) -> Numbered:

@@ -40,6 +40,39 @@ async def purge(world: World, before: int = 0, events_max: int = 1_000, rows_max
     return await world.database.write(lambda tx: events.purge(tx, before, events_max, rows_max))
 
 
+async def test_what_changes_alike_is_told_together(store: Database) -> None:
+    """And read one by one: with another attempt, or at another time, it is not alike, and nothing changes places."""
+    a, b, c = (f"{n:032x}" for n in range(3))
+    deltas = Deltas()
+    for task_id, before, after, attempt in ((a, 2, 4, 1), (b, 2, 4, 1), (b, 4, 5, 1), (c, 2, 4, 1), (b, 5, 4, 2)):
+        deltas.moved(TENANT, before, after, task_id, 7, attempt)
+    deltas.moved(TENANT, 4, 10, a, 8, 1)
+    deltas.moved(TENANT, 4, 10, c, 9, 1)
+    given = deltas.parameters()
+    assert [item[0] for item in given["items"][TENANT]] == [a + b, b, c, b, a, c]
+    assert given["events"] == 7
+
+    await store.write(deltas.write)
+    (row,) = await rows(store)
+    assert [(one.id, one.before, one.after, one.at, one.attempt) for one in row.of(TENANT)] == [
+        *((a, 2, 4, 7, 1), (b, 2, 4, 7, 1), (b, 4, 5, 7, 1), (c, 2, 4, 7, 1), (b, 5, 4, 7, 2)),
+        *((a, 4, 10, 8, 1), (c, 4, 10, 9, 1)),
+    ]
+
+
+async def test_births_of_one_time_are_told_together(store: Database) -> None:
+    a, b, c = (f"{n:032x}" for n in range(3))
+    deltas = Deltas()
+    deltas.born(TENANT, S.SCHEDULED, [(a, 7), (b, 7), (c, 8)])
+    assert [item[0] for item in deltas.parameters()["items"][TENANT]] == [a + b, c]
+
+    await store.write(deltas.write)
+    (row,) = await rows(store)
+    assert [(one.id, one.before, one.after, one.at) for one in row.of(TENANT)] == [
+        *((a, UNBORN, S.SCHEDULED, 7), (b, UNBORN, S.SCHEDULED, 7), (c, UNBORN, S.SCHEDULED, 8)),
+    ]
+
+
 async def test_a_life_is_told_from_its_birth_to_its_end(world: World) -> None:
     claimed = await world.claimed()
     world.now += 5

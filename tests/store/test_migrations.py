@@ -1,9 +1,11 @@
 """Every migration has its way back: up, filled, down to each version, up again, and all that must hold does."""
 
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -12,6 +14,7 @@ from tasktick.clock import SystemClock
 from tasktick.errors import StoreError
 from tasktick.model.state import State
 from tasktick.store import check, counts, events, leases, listing, postgres_check, postgres_migrate, tenants
+from tasktick.store.events import Told
 from tasktick.store.leases import Start
 from tasktick.store.listing import TaskFilter
 from tasktick.store.migrate import Migration, available
@@ -22,6 +25,7 @@ from tasktick.store.stopped import _file_turn
 from tests import postgres
 from tests.store.calendar import Calendar
 from tests.store.drivers import EVER, opened, sqlite
+from tests.store.told import items as told_items
 from tests.store.world import TENANT, World
 
 VERSIONS = [one.version for one in available()]
@@ -54,6 +58,18 @@ class Store:
         if await postgres_check.version(self.place) <= to:
             return await postgres_check.steps(self.place, only_check=False, to=to)
         return await postgres_check.back(self.place, to, lose_data=lose_data)
+
+    async def items(self) -> list[Any]:
+        """What is told, as it is written."""
+        wanted = "SELECT items FROM events ORDER BY sequence"
+        if isinstance(self.place, Path):
+            with closing(sqlite3.connect(self.place)) as file:
+                return [json.loads(items) for (items,) in file.execute(wanted)]
+        raw = await connect_patiently(self.place)
+        try:
+            return [json.loads(items) for (items,) in await raw.fetch(wanted)]
+        finally:
+            await raw.close()
 
     async def faults(self) -> list[check.Check]:
         report = check.check(self.place) if isinstance(self.place, Path) else await postgres_check.check(self.place)
@@ -300,3 +316,32 @@ async def test_nothing_that_they_could_not_read_is_made_under_nodes_that_run(
                     assert await raw.fetchval("SELECT to_regclass('extra')") is None
     finally:
         await raw.close()
+
+
+async def test_what_was_told_together_is_told_apart_on_the_way_back(store: Store) -> None:
+    a, b, c, d = (f"{n:032x}" for n in range(4))
+    told = Told(7)
+    told.add("y", "schedule.created", f"sch_{d}", x=[1, "2"])
+    together: dict[str, list[Any]] = {
+        "x": [(a + b, 2, 4, 7, 1), (c, 4, 5, 7, 1), (c + a + b, 5, 4, 8, None)],
+        "y": [(d, 4, 10, 7, 1)],
+    }
+    async with store.open() as database:
+        await database.write(lambda tx: events.record(tx, together, 7))
+        await database.write(told.write)
+        await database.number_events()
+        before = await database.read(told_items)
+    await store.turn(20)
+    assert await store.items() == [
+        {
+            "x": [
+                *([a, 2, 4, 7, 1], [b, 2, 4, 7, 1], [c, 4, 5, 7, 1]),
+                *([c, 5, 4, 8, None], [a, 5, 4, 8, None], [b, 5, 4, 8, None]),
+            ],
+            "y": [[d, 4, 10, 7, 1]],
+        },
+        {"y": [[f"sch_{d}", 0, 0, 7, None, "schedule.created", {"x": [1, "2"]}]]},
+    ]
+    await store.turn(NEWEST)
+    async with store.open() as database:
+        assert await database.read(told_items) == before

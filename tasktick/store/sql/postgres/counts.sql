@@ -5,10 +5,7 @@
 -- Last in a transaction, in order of the key. Each connection adds to rows of its own, or of few others: one row for
 -- all would make every commit wait for the one before it.
 -- name: counts_add
-INSERT INTO counts (tenant, state, slot, tasks)
-SELECT row->>0, (row->>1)::smallint, pg_backend_pid() % 16, (row->>2)::bigint
-FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
-ON CONFLICT (tenant, state, slot) DO UPDATE SET tasks = counts.tasks + excluded.tasks;
+SELECT add_counts(:rows::text::jsonb);
 
 -- name: counts_read
 SELECT json_agg(json_build_array(tenant, state, tasks) ORDER BY tenant, state) FROM (

@@ -1,8 +1,7 @@
 -- The last mark of each writer, set in each of its transactions: by it a commit is found out whose answer was lost.
 
 -- name: mark_set
-INSERT INTO marks (writer, mark) VALUES (:writer::text, :mark::bigint)
-ON CONFLICT (writer) DO UPDATE SET mark = excluded.mark, marked_at = now();
+SELECT set_mark(:writer::text, :mark::bigint);
 
 -- It waits for a transaction that is still under way, and sees what that one has left. Where that is not this mark, the
 -- mark is passed over: a statement that sets it and only comes now finds it so, and does nothing.

@@ -1,0 +1,3 @@
+-- min_reader: 21
+-- Of tasks that changed alike one event is written, with all their ids one after the other; an older program would take
+-- them for one. The table is as it was.
