@@ -11,6 +11,7 @@ one of them is a fire on whose end something hangs: the next in its line, or a c
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 from itertools import repeat
 from typing import Any
@@ -30,6 +31,7 @@ from tasktick.store.failures import FireEnd
 from tasktick.store.fires import count_failed
 from tasktick.store.protocol import Batch, Lane, Transaction, Writer
 from tasktick.store.rows import EndFault
+from tasktick.store.task_rows import encoded
 
 SUCCEEDED = int(State.SUCCEEDED)
 
@@ -130,10 +132,12 @@ async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]
     if await _any_bound(tx, ends):
         return await end(tx, ends, ids)
     ordered = sorted(ends, key=_task_id)
+    shaped = cache(lambda: _shaped(ordered))
     given = {
         # Each database takes one of them: SQLite looks nothing up again that is known here.
         "rows": lambda: [_success_row(one, one.attempt) for one in ordered if one.attempt is not None],
-        "ends": lambda: [_success_end(one, one.attempt) for one in ordered if one.attempt is not None],
+        "ends": lambda: shaped()[0],
+        "shapes": lambda: shaped()[1],
     }
     if len({one.claimed.id for one in ends}) < len(ends) or not await tx.whole("task_succeed", len(ends), **given):
         return await end(tx, ends, ids)
@@ -156,24 +160,28 @@ def _task_id(one: End) -> str:
     return one.claimed.id
 
 
-def _success_end(one: End, row: AttemptRow) -> tuple[Any, ...]:
-    """The row that `task_succeed` reads on PostgreSQL, in its order."""
-    claimed = one.claimed
-    return (
-        claimed.id,
-        claimed.fence,
-        claimed.claim_id,
-        one.now,
-        one.started_at,
-        one.sla_met,
-        row.started_at,
-        row.node,
-        row.status,
-        row.response_headers,
-        row.response_body,
-        row.response_encoding,
-        row.truncated,
-    )
+def _shaped(ends: Sequence[End]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """What `task_succeed` reads on PostgreSQL: the rows of the ends, and the shapes that they name by their place. One
+    receiver says the same to many."""
+    places: dict[tuple[Any, ...], int] = {}
+    rows = []
+    for one in ends:
+        claimed, row = one.claimed, one.attempt
+        assert row is not None
+        headers = row.response_headers
+        shape = (
+            claimed.claim_id,
+            one.sla_met,
+            row.node,
+            row.status,
+            None if headers is None else encoded(headers),
+            row.response_body,
+            row.response_encoding,
+            row.truncated,
+        )
+        place = places.setdefault(shape, len(places))
+        rows.append((claimed.id, claimed.fence, one.now, one.started_at, row.started_at, place))
+    return rows, list(places)
 
 
 def _success_row(one: End, row: AttemptRow) -> tuple[Any, ...]:

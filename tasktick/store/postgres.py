@@ -168,11 +168,12 @@ def _values(names: Sequence[str], parameters: dict[str, Any]) -> list[Any]:
             values.append(parameters[name])
             continue
         if table not in columns:
-            columns[table] = list(zip(*parameters[table], strict=True))
+            columns[table] = list(zip(*_made(parameters[table]), strict=True))
         number, _, joined = place.partition("__")
         column = columns[table][int(number)] if columns[table] else ()
         if joined:
-            values.append(f"{{{','.join(map(str, column))}}}")
+            texts = ("NULL" if one is None else str(one) for one in column) if None in column else map(str, column)
+            values.append(f"{{{','.join(texts)}}}")
             continue
         # An array that is shorter than those beside it is filled with NULL: where there is nothing else none is sent.
         values.append(None if column.count(None) == len(column) else column)
@@ -199,9 +200,13 @@ def _literal(value: str | int | None) -> str:
     return f"({int(value)})"
 
 
+def _made(value: Any) -> Any:
+    """What only one kind of database takes is made for that one alone."""
+    return value() if callable(value) else value
+
+
 def _bind(value: Any) -> Any:
-    if callable(value):  # what only one kind of database takes is made for that one alone
-        value = value()
+    value = _made(value)
     if isinstance(value, list | tuple | dict):
         return msgspec.json.encode(value).decode()
     return value

@@ -20,6 +20,45 @@ async def test_a_success_ends_the_task(world: World) -> None:
     assert (attempt.attempt, attempt.state, attempt.status, attempt.fence) == (1, "succeeded", 200, claimed.fence)
 
 
+async def test_successes_of_one_batch_each_keep_what_was_answered(world: World) -> None:
+    """Of another claim, at another time, and whatever is in an answer that could end a text or be read as nothing."""
+    first = await world.claimed()
+    began_at = world.now
+    assert await world.finish(first, 503) is State.RETRYING
+    world.now += HOUR_MS
+    said: list[tuple[dict[str, str], bytes]] = [
+        ({"x-one": '{"NULL", \\ }'}, b'{"NULL", \\ \'}'),
+        ({}, b""),
+        ({}, b"NULL"),
+        ({"x-one": "a,b"}, b"\xff\xfe"),
+        ({}, "ü, \n\t{}".encode()),
+        ({}, b""),
+    ]
+    (again,) = await world.claim(first.id)
+    await world.payload(again)
+    claimed = [again, *[await world.claimed() for _ in said[1:]]]
+    answers = []
+    for one, (headers, body) in zip(claimed, said, strict=True):
+        world.now += 1
+        fields = {"headers": tuple(headers.items()), "body": body, "truncated": body == b"NULL"}
+        answers.append(await world.answered(one, 200 if body else 204, **fields))
+    ended = await world.end(*answers)
+
+    assert [one.state for one in ended] == [State.SUCCEEDED] * len(said)
+    for one, end in zip(claimed, answers, strict=True):
+        *_, kept = await world.attempts(one.id)
+        written = end.attempt
+        assert written is not None
+        assert (kept.status, kept.response_headers, kept.response_body, kept.response_encoding, kept.truncated) == (
+            *(written.status, written.response_headers, written.response_body, written.response_encoding),
+            written.truncated,
+        )
+        assert (kept.fence, kept.started_at, kept.completed_at) == (one.fence, written.started_at, end.now)
+        row = await world.state(one.id)
+        assert (row.completed_at, row.started_at) == (end.now, began_at if one is again else written.started_at)
+    assert {end.attempt.response_encoding for end in answers if end.attempt} >= {"text", "base64"}
+
+
 async def test_a_failure_is_tried_again_by_its_policy(world: World) -> None:
     claimed = await world.claimed()
     assert await world.finish(claimed, 500) is State.RETRYING

@@ -304,5 +304,6 @@ async def _examples(connection: asyncpg.Connection, statement: Positional) -> li
     prepared = await connection.prepare(statement.text)
     examples: dict[str, str | bool] = {"text": "[]", "bool": True}
     words = {"after_id": "", "task_id": "0" * 32, "epochs": "{}"}
+    words |= {name: "{}" for name in statement.names if name.endswith("__joined")}
     kinds = zip(statement.names, prepared.get_parameters(), strict=True)
     return [words.get(name, [] if kind.kind == "array" else examples.get(kind.name, 1)) for name, kind in kinds]

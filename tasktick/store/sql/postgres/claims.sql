@@ -193,18 +193,23 @@ SELECT json_agg(json_build_array(place, live, cancel, reason)) FROM (
 ) AS found
 WHERE NOT live OR cancel;
 
--- With the rows of their attempts, each made of the task's row that has been changed. Ends: id, fence, claim_id, now,
--- started_at, sla_met; of the attempt: started_at, node, status, response_headers, response_body, response_encoding,
--- truncated. Who runs it undoes it where it does not change every row.
+-- With the rows of their attempts, each made of the task's row that has been changed. Ends: id, fence, now, started_at,
+-- of the attempt started_at, and which shape is its own; a shape is what many have in common: claim_id, sla_met, and of
+-- the attempt node, status, response_headers, response_body, response_encoding, truncated. As arrays, as in tasks.sql.
+-- Who runs it undoes it where it does not change every row.
 -- name: task_succeed
 WITH given AS MATERIALIZED (
     SELECT
-        (row->>0)::uuid AS id, (row->>1)::bigint AS fence, (row->>2)::bigint AS claim_id, (row->>3)::bigint AS now,
-        (row->>4)::bigint AS first_started_at, (row->>5)::boolean AS sla_met, (row->>6)::bigint AS began_at,
-        row->>7 AS sent_by, (row->>8)::integer AS status, row->>9 AS headers, row->>10 AS body, row->>11 AS encoding,
-        (row->>12)::boolean AS truncated
-    FROM jsonb_array_elements(:ends::text::jsonb) AS ends (row)
-    ORDER BY partition_of((row->>0)::uuid), (row->>0)::uuid
+        hex::uuid AS id, fence, now, first_started_at, began_at, (:shapes__0::bigint[])[shape + 1] AS claim_id,
+        (:shapes__1::boolean[])[shape + 1] AS sla_met, (:shapes__2::text[])[shape + 1] AS sent_by,
+        (:shapes__3::integer[])[shape + 1] AS status, (:shapes__4::text[])[shape + 1] AS headers,
+        (:shapes__5::text[])[shape + 1] AS body, (:shapes__6::text[])[shape + 1] AS encoding,
+        (:shapes__7::boolean[])[shape + 1] AS truncated
+    FROM unnest(
+        :ends__0__joined::text::text[], :ends__1__joined::text::bigint[], :ends__2__joined::text::bigint[],
+        :ends__3__joined::text::bigint[], :ends__4__joined::text::bigint[], :ends__5__joined::text::integer[]
+    ) AS ends (hex, fence, now, first_started_at, began_at, shape)
+    ORDER BY partition_of(hex::uuid), hex::uuid
 ), ended AS (
     UPDATE tasks AS t SET
         state = 10, version = t.version + 1, updated_at = given.now, interruptions = 0,
