@@ -127,7 +127,7 @@ def _struct_faults(model: type[msgspec.Struct], document: Any, at: str) -> Itera
     for name, value in document.items():
         pointer = at + pointer_of(name)
         if name not in fields:
-            yield pointer, getattr(model, "ADVICE", {}).get(name, "There is no such field.")
+            yield pointer, getattr(model, "ADVICE", {}).get(name, f'There is no field "{_shown(name)}".')
         elif hints[fields[name].name] is NoneType:
             if value is not None:
                 unknown = f"This version does not know how to honour `{name}`. Leave it out."

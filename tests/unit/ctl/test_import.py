@@ -173,7 +173,7 @@ def test_a_dry_run_sends_nothing(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> Non
     result = ctl("task", "import", str(path), "--dry-run", "--refused", str(tmp_path / "r"))
     assert result.exit_code == 1
     assert "1 of 3 lines can be sent" in result.stdout
-    assert "/colour: There is no such field." in result.stdout
+    assert '/colour: There is no field "colour".' in result.stdout
     assert [one["line"] for one in _refusals(tmp_path / "r")] == [2, 3]
     assert stub.asked == []
 
