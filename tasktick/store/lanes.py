@@ -19,6 +19,8 @@ WAITING_MAX = 50_000
 # comes along. With 32 callers there are half as many commits for it; a loop that has nothing to do goes round in no
 # time.
 GATHERING_TURNS = 4
+# Creates of no more callers share a transaction: to part them would cost more than it saves.
+TOGETHER = 16
 
 
 class Listener:

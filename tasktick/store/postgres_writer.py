@@ -22,7 +22,7 @@ from tasktick import logs
 from tasktick.clock import Clock, turns
 from tasktick.errors import StoreError, StoreFull, StoreUnavailable
 from tasktick.service import Spawner
-from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers
+from tasktick.store.lanes import GATHERING_TURNS, TOGETHER, Job, LaneWriter, answers
 from tasktick.store.postgres import CommitUnknown, was_committed, write_alone, write_with
 from tasktick.store.postgres_links import Gate, PostgresLink
 from tasktick.store.protocol import Aborted, Alone, Lane, Transaction
@@ -35,8 +35,6 @@ CLOSING_PATIENCE_MS = 3_000
 ABORTS_MAX = 20
 # As many fill a transaction: nothing is waited for then.
 FULL_ROWS = 500
-# Creates of no more callers share a transaction: to part them would cost more than it saves.
-TOGETHER = 16
 # Between two marks of a writer: the one that passes over the first stands there.
 MARK_STEP = 2
 # A single statement wrote nothing, since a tenant has a quota: others of it are on their way.

@@ -7,6 +7,7 @@ time.
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
@@ -74,10 +75,10 @@ class Positional(msgspec.Struct, frozen=True):
 def positional(statement: str) -> Positional:
     """The statement with `$1` where it says `:name`; a name has one number wherever it stands."""
     places: dict[str, int] = {}
-
-    def number(found: re.Match[str]) -> str:
-        name = found[1]
-        return found[0] if name is None else f"${places.setdefault(name, len(places) + 1)}"
-
-    text = _PARAMETER.sub(number, statement)
+    text = called(statement, lambda name: f"${places.setdefault(name, len(places) + 1)}")
     return Positional(text, tuple(places))
+
+
+def called(statement: str, word: Callable[[str], str]) -> str:
+    """The statement with this in the place of each of its parameters."""
+    return _PARAMETER.sub(lambda found: found[0] if found[1] is None else word(found[1]), statement)

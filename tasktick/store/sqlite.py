@@ -83,7 +83,7 @@ class SqliteTransaction:
         return done
 
     def _last(self, query: str, parameters: dict[str, Any]) -> Any:
-        bound = {name: bind(parameters[name]) for name in _names(query)}
+        bound = {name: bind(parameters[name]) for name in parameters_of(query)}
         self.bound_chars += sum(len(value) for value in bound.values() if isinstance(value, str))
         cursor: Any = None
         for statement in self._queries[query]:
@@ -107,8 +107,13 @@ def _dialect(version: tuple[int, ...]) -> dict[str, tuple[str, ...]]:
     }
 
 
+def named(query: str) -> tuple[str, ...]:
+    """The statements of a named query, for the SQLite that is here."""
+    return _dialect(SQLITE_VERSION)[query]
+
+
 @cache
-def _names(query: str) -> tuple[str, ...]:
+def parameters_of(query: str) -> tuple[str, ...]:
     """The parameters of a named statement, or of all that it is."""
     found = (positional(one).names for one in load("sqlite")[query])
     return tuple(dict.fromkeys(name for names in found for name in names))

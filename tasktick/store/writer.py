@@ -1,7 +1,8 @@
 """The one way into a SQLite store: whoever waits together commits together.
 
 Jobs queue in lanes (claims and completions, creates, upkeep). While a transaction commits, the next one
-gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit.
+gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit. Many who
+create go in two lots (`Lots`): while one is written, the other is answered and comes again.
 A batch that fails is split until the bad item stands alone, so that one bad row fails by itself. A transaction is first
 made without marks between its parts: each would be two statements more, and each statement hands the interpreter's lock
 over. Where a part has to be undone, all of it is made again with them, and so are those that follow for a while.
@@ -20,8 +21,9 @@ from tasktick import logs
 from tasktick.clock import turns
 from tasktick.errors import StoreBroken, StoreError, StoreFull
 from tasktick.store.connect import DatabaseError, Link, RawConnection, is_full
-from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers
-from tasktick.store.protocol import Lane
+from tasktick.store.lanes import GATHERING_TURNS, TOGETHER, Job, LaneWriter, answers
+from tasktick.store.one_step import OneStep, bound
+from tasktick.store.protocol import Alone, Lane
 from tasktick.store.sqlite import PartFailed, SqliteTransaction, at_once, in_savepoint, step, write_with
 
 log = logs.get("store")
@@ -29,6 +31,8 @@ log = logs.get("store")
 TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
 # A caller that is refused may come again at once: so many transactions after it have marks from the start.
 MARKED_AFTER = 100
+# In one step nothing was written, since a tenant has a quota: others of it are on their way.
+IN_PARTS_AFTER = 100
 # As many fill a commit: nothing is waited for then.
 FULL_ROWS = TURN_ROWS_MAX[Lane.CREATE]
 # After so much an idle moment is used to move the log into the file; after more, it is done without one. Who waits for
@@ -38,6 +42,33 @@ CHECKPOINT_IDLE_ROWS = 2_000
 CHECKPOINT_IDLE_CHARS = 8_388_608
 CHECKPOINT_BUSY_ROWS = 4_000
 CHECKPOINT_BUSY_CHARS = 16_777_216
+
+
+class Lots:
+    """How many of those who create share a commit.
+
+    Left to themselves, all who call and wait for their answer fall into step: they are written in one commit, while the
+    event loop has nothing to do, and then answered and heard, while the store has nothing to do. As two lots, each is
+    written while the other is answered.
+    """
+
+    def __init__(self) -> None:
+        # Callers of the last commit, and who has come since it was answered: the same ones, as far as anybody can tell.
+        self._last = 0
+        self._since = 0
+
+    def came(self) -> None:
+        """Somebody waits."""
+        self._since += 1
+
+    def wrote(self, callers: int) -> None:
+        """So many are answered."""
+        self._last, self._since = callers, 0
+
+    def share(self, waiting: int) -> int:
+        """How many go now, if so many wait: half of all, those who will soon come again among them."""
+        callers = waiting + max(0, self._last - self._since)
+        return max(TOGETHER, -(-callers // 2))
 
 
 class SqliteWriter(LaneWriter):
@@ -52,9 +83,14 @@ class SqliteWriter(LaneWriter):
         self._chars_in_log = 0
         # Transactions that are yet to be made with marks between their parts.
         self._marked = 0
+        self._lots = Lots()
+        self._one_step = OneStep()
+        # Transactions that are yet to be made statement by statement.
+        self._in_parts = 0
 
     def _woken(self, lane: Lane) -> None:
-        del lane
+        if lane is Lane.CREATE:
+            self._lots.came()
         self._wake.set()
 
     async def run(self) -> None:
@@ -79,9 +115,14 @@ class SqliteWriter(LaneWriter):
         """Let who is on the way come along, unless a claim waits: it is large by itself, and calls wait for it."""
         for _ in range(GATHERING_TURNS):
             claim_waits = any(job.batch is None for job in self._lanes[Lane.FIRE])
-            if claim_waits or not 0 < self._waiting_rows < FULL_ROWS:
+            if claim_waits or not 0 < self._waiting_rows < FULL_ROWS or self._has_lot():
                 return
             await turns(1)
+
+    def _has_lot(self) -> bool:
+        """Whether as many wait to create as go at once."""
+        waiting = len(self._lanes[Lane.CREATE])
+        return waiting >= self._lots.share(waiting)
 
     async def _stays_idle(self) -> bool:
         """Whether nobody comes for a moment: who is between two calls would wait for the whole log."""
@@ -114,12 +155,14 @@ class SqliteWriter(LaneWriter):
         taken: list[Job] = []
         for lane, waiting in self._lanes.items():
             room = TURN_ROWS_MAX[lane]
-            while waiting and room > 0:
+            share = self._lots.share(len(waiting)) if lane is Lane.CREATE else len(waiting)
+            while waiting and room > 0 and share > 0:
                 job = waiting.popleft()
                 if job.future.cancelled():
                     self._waiting_rows -= job.rows
                     continue
                 room -= job.rows
+                share -= 1
                 taken.append(job)
         return taken
 
@@ -129,7 +172,7 @@ class SqliteWriter(LaneWriter):
             return
         groups = _grouped(jobs)
         try:
-            outcomes, chars, changes = await self._link.call(lambda raw: self._write(raw, groups))
+            outcomes, chars, changes = await self._written(groups)
         except StoreError as error:
             self.full = isinstance(error, StoreFull)
             if isinstance(error, StoreBroken):
@@ -143,8 +186,30 @@ class SqliteWriter(LaneWriter):
             self.commits += 1
             self._rows_in_log += sum(job.rows for job in jobs)
             self._chars_in_log += chars
+            self._lots.wrote(sum(job.lane is Lane.CREATE for job in jobs))
             self._settle([job for group in groups for job in group], outcomes)
             self.committed()
+
+    async def _written(self, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
+        """An outcome for each job in order, characters bound, rows changed; in one step, if these can be that."""
+        alone = self._alone(groups)
+        if alone is not None:
+            whole = bound(alone.query, alone.parameters)
+            changes = await self._link.call(lambda raw: self._one_step.write(raw, whole))
+            if changes:
+                return answers(groups[0], alone.results), whole.chars, changes
+            self._in_parts = IN_PARTS_AFTER
+        return await self._link.call(lambda raw: self._write(raw, groups))
+
+    def _alone(self, groups: list[list[Job]]) -> Alone | None:
+        """What these jobs write, if that can be one step: put together here, where what they bring is at hand."""
+        batch = groups[0][0].batch
+        if len(groups) > 1 or batch is None or batch.alone is None:
+            return None
+        if self._in_parts:
+            self._in_parts -= 1
+            return None
+        return batch.alone([item for job in groups[0] for item in job.items])
 
     def _write(self, raw: RawConnection, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
         """Run every group in one transaction. It is the connection's thread that does."""

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from tasktick.dispatch import webhook, wire, wire_sender
-from tasktick.store import migrate, sqlite, writer
+from tasktick.store import migrate, one_step, sqlite, writer
 from tests.chaos import postgres_seams
 from tests.chaos.wrapping import swap
 
@@ -38,7 +38,12 @@ LABELS = (
     "after_renewal",
     "in_commit",
 )
-ACKNOWLEDGED_BY = frozenset({"task_insert", "task_insert_alike", "task_insert_whole", "task_change", "task_delete"})
+ACKNOWLEDGED_BY = frozenset(
+    {
+        *("task_create", "task_create_alike", "task_insert", "task_insert_alike", "task_insert_whole"),
+        *("task_change", "task_delete"),
+    }
+)
 CHECKPOINT_ROWS = 20
 FIRST_BYTE_S = 0.0005
 
@@ -109,7 +114,18 @@ def _wrap_commits(seams: Seams) -> None:
 
         return wrapped
 
+    def make_one_step(write: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(self: Any, raw: Any, bound: one_step.Bound) -> int:
+            seams.passing("before_commit")
+            changes: int = write(self, raw, bound)
+            if changes:
+                _after_commit(seams, Counter([bound.query]))
+            return changes
+
+        return wrapped
+
     swap(writer, "write_with", make)
+    swap(one_step.OneStep, "write", make_one_step)
 
 
 def _after_commit(seams: Seams, queries: Counter[str]) -> None:

@@ -139,11 +139,28 @@ async def waiting(bench: Bench, *work: Awaitable[Any]) -> list[Any]:
 
 
 async def test_who_waits_together_commits_together(bench: Bench) -> None:
-    outcomes = await waiting(bench, *(bench.writer.write_batch(bench.batch(), [f"t{n}"]) for n in range(100)))
-    assert outcomes == [[f"t{n}!"] for n in range(100)]
+    callers = lanes.TOGETHER
+    outcomes = await waiting(bench, *(bench.writer.write_batch(bench.batch(), [f"t{n}"]) for n in range(callers)))
+    assert outcomes == [[f"t{n}!"] for n in range(callers)]
     assert bench.writer.commits == 2
     assert len(bench.turns) == 1, "they are one statement"
     assert bench.writer.waiting_rows == 0
+
+
+async def test_many_go_in_two_lots_of_which_one_is_written_while_the_other_is_answered(bench: Bench) -> None:
+    """Each comes again when it has its answer, as clients do."""
+    callers, calls = 100, 5
+
+    async def call(name: int) -> None:
+        for n in range(calls):
+            await bench.writer.write_batch(bench.batch(), [f"{name}-{n}"])
+
+    await waiting(bench, *(call(name) for name in range(callers)))
+    # Who held the connection counts as a caller; and at the end nobody comes again.
+    assert all(abs(len(turn) - callers // 2) <= 1 for turn in bench.turns[: 2 * calls - 1])
+    assert sorted(name for turn in bench.turns for name in turn) == sorted(
+        f"{name}-{n}" for name in range(callers) for n in range(calls)
+    )
 
 
 @pytest.mark.parametrize(("lane", "comes_along"), [(Lane.CREATE, True), (Lane.FIRE, False)])

@@ -10,44 +10,47 @@
 
 -- The three rows of new tasks. What they share is read once (`SHAPE`), what is each one's own off its row (`ROW`, of
 -- store/task_rows.py, in their order): to read a column off a row costs as much as to write it. What most do not bring is
--- left out. Payloads: id and payload.
+-- left out. Payloads: id and payload. With its limit, what is shared is not read again for each row.
 -- fragment: shapes
-WITH shapes AS MATERIALIZED (
+(
     SELECT
         key AS place, value->>0 AS tenant, value->>1 AS state, value->>2 AS queue, value->>3 AS host,
         value->>4 AS priority, value->>5 AS max_attempts, value->>6 AS timeout_ms, value->>7 AS at_most_once,
         value->>8 AS type, value->>9 AS sla_ms, value->>10 AS expires_in_ms
     FROM jsonb_each(:shapes) WHERE
     -- include: unless_limited
-)
+    LIMIT -1
+) AS s ON s.place = row.value->>8
 
 -- fragment: payloads
 INSERT INTO payloads (task_id, version, payload)
 SELECT value->>0, 1, value->>1
 FROM jsonb_each(:payloads) WHERE
     -- include: unless_limited
+;
 
--- name: task_insert
+-- fragment: rows
 INSERT INTO tasks (
     id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
     at_most_once, keyed, expires_at
 )
-    -- include: shapes
 SELECT
     row.value->>0, s.tenant, s.state, s.queue, s.host, s.priority, row.value->>2, row.value->>3, row.value->>3,
     s.max_attempts, s.timeout_ms, row.value->>1, s.at_most_once, row.value->>5 IS NOT NULL, row.value->>4
-FROM jsonb_each(:rows) AS row CROSS JOIN shapes AS s ON s.place = row.value->>8;
-INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms)
+FROM jsonb_each(:rows) AS row CROSS JOIN
     -- include: shapes
+;
+INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms)
 SELECT
     row.value->>0, s.tenant, row.value->>1, row.value->>5, row.value->>6, s.type, row.value->>7, s.sla_ms,
     s.expires_in_ms
-FROM jsonb_each(:rows) AS row CROSS JOIN shapes AS s ON s.place = row.value->>8;
-    -- include: payloads
+FROM jsonb_each(:rows) AS row CROSS JOIN
+    -- include: shapes
 ;
+    -- include: payloads
 
 -- The same of tasks that have all of one shape, as most have that come together: it is bound, and not looked up.
--- name: task_insert_alike
+-- fragment: rows_alike
 INSERT INTO tasks (
     id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
     at_most_once, keyed, expires_at
@@ -65,7 +68,32 @@ FROM jsonb_each(:rows) WHERE
     -- include: unless_limited
 ;
     -- include: payloads
+
+-- name: task_insert
+    -- include: rows
+
+-- name: task_insert_alike
+    -- include: rows_alike
+
+-- Both with what follows from it, their counts and event, in one step (store/one_step.py): all of it or, where a tenant
+-- has a quota, nothing.
+-- fragment: told
+INSERT INTO counts (tenant, state, tasks)
+SELECT value->>0, value->>1, value->>2 FROM json_each(:counts) WHERE
+    -- include: unless_limited
+ON CONFLICT (tenant, state) DO UPDATE SET tasks = counts.tasks + excluded.tasks;
+INSERT INTO events (at, upto, items)
+SELECT :at, coalesce((SELECT upto FROM events ORDER BY sequence DESC LIMIT 1), 0) + :events, :items WHERE
+    -- include: unless_limited
 ;
+
+-- name: task_create
+    -- include: rows
+    -- include: told
+
+-- name: task_create_alike
+    -- include: rows_alike
+    -- include: told
 
 -- Rows of new tasks with all that one can bring, without payloads. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
 -- store/task_rows.py in their order.

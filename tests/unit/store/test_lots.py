@@ -1,0 +1,37 @@
+"""How many of those who create share a commit."""
+
+import pytest
+
+from tasktick.store.lanes import TOGETHER
+from tasktick.store.writer import Lots
+
+
+def after(wrote: int, came: int) -> Lots:
+    lots = Lots()
+    lots.wrote(wrote)
+    for _ in range(came):
+        lots.came()
+    return lots
+
+
+@pytest.mark.parametrize(
+    ("wrote", "came", "waiting", "share"),
+    [
+        (0, 0, 3, TOGETHER),  # few go together
+        (0, 0, 64, 32),
+        (64, 64, 64, 32),  # all who were answered are back
+        (32, 0, 32, 32),  # the others are on their way
+        (32, 10, 42, 32),
+        (32, 0, 5, 19),
+        (500, 600, 80, 40),  # and others with them
+    ],
+)
+def test_half_of_all_go_together(wrote: int, came: int, waiting: int, share: int) -> None:
+    assert after(wrote, came).share(waiting) == share
+
+
+def test_who_does_not_come_again_is_forgotten() -> None:
+    lots = after(400, 0)
+    assert lots.share(40) == 220
+    lots.wrote(40)
+    assert lots.share(10) == 25
