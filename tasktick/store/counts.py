@@ -40,9 +40,7 @@ class Deltas:
         number = int(state)
         self._by_key[tenant, number] += len(births)
         for at, alike in groupby(births, itemgetter(1)):
-            self._told[tenant].append(((UNBORN, number, at, 0), [task_id for task_id, _ in alike]))
-        self._events += len(births)
-        self._at = births[-1][1]
+            self._tell(tenant, (UNBORN, number, at, 0), [task_id for task_id, _ in alike])
 
     def moved(
         self,
@@ -60,13 +58,16 @@ class Deltas:
             self.forgotten(tenant, counted)
         elif after not in (RUNNING, counted):
             self._by_key[tenant, MOVE * counted + after] += 1
-        change = (before, after, at, attempt)
+        self._tell(tenant, (before, after, at, attempt), [task_id])
+
+    def _tell(self, tenant: str, change: Change, ids: list[str]) -> None:
         told = self._told[tenant]
-        if not told or told[-1][0] != change:
-            told.append((change, []))
-        told[-1][1].append(task_id)
-        self._events += 1
-        self._at = at
+        if told and told[-1][0] == change:
+            told[-1][1].extend(ids)
+        else:
+            told.append((change, ids))
+        self._events += len(ids)
+        self._at = change[2]
 
     def forgotten(self, tenant: str, state: int, tasks: int = 1) -> None:
         """Tasks that ended long ago were removed, which is nobody's news."""

@@ -27,9 +27,10 @@ import msgspec
 from tasktick.model.ids import ID_CHARS
 from tasktick.store.protocol import Transaction, only
 
-# A page of rows: what is read and sent before anybody looks at the rest.
+# A page of rows: what is read and sent before anybody looks at the rest. An event takes 32 characters of it at least: a
+# page is no more than half of what may wait for a follower (api/event_feed.py).
 PAGE_ROWS_MAX = 200
-PAGE_CHARS_MAX = 65_536
+PAGE_CHARS_MAX = 32_000
 # What is given its number in one transaction: batches, and their size on the disk.
 NUMBERED_ROWS_MAX = 1_000
 NUMBERED_BYTES_MAX = 8_388_608

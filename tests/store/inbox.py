@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 
@@ -68,7 +69,7 @@ class Place:
 
 
 async def tell(raw: asyncpg.Connection, *names: str) -> None:
-    items = [(name, 2, 4, 0, 1) for name in names]
+    items: list[Any] = [(name, 0, 0, 0, None, "test.told", {}) for name in names]
     await events.record(PostgresTransaction(raw), {TENANT: items}, 0)
 
 

@@ -63,7 +63,8 @@ async def test_what_changes_alike_is_told_together(store: Database) -> None:
 async def test_births_of_one_time_are_told_together(store: Database) -> None:
     a, b, c = (f"{n:032x}" for n in range(3))
     deltas = Deltas()
-    deltas.born(TENANT, S.SCHEDULED, [(a, 7), (b, 7), (c, 8)])
+    deltas.born(TENANT, S.SCHEDULED, [(a, 7)])
+    deltas.born(TENANT, S.SCHEDULED, [(b, 7), (c, 8)])
     assert [item[0] for item in deltas.parameters()["items"][TENANT]] == [a + b, c]
 
     await store.write(deltas.write)

@@ -12,6 +12,7 @@ from tasktick.api.event_feed import EventFeed, Follower
 from tasktick.api.event_frames import GAP, TYPES, Position, frames, position_of, type_of
 from tasktick.clock import SystemClock
 from tasktick.errors import Refused, StoreError, StoreFull
+from tasktick.model.ids import ID_CHARS
 from tasktick.model.state import State
 from tasktick.service import Services
 from tasktick.settings import ServerConfig
@@ -30,6 +31,11 @@ async def turns(random: Random) -> None:
     """Let the others go on for a while."""
     for _ in range(random.choice((0, 0, 1, 3, 10))):
         await asyncio.sleep(0)
+
+
+def test_a_page_never_fills_what_may_wait_for_a_follower() -> None:
+    """Else a single one would drop a follower that is quick."""
+    assert 2 * (events.PAGE_CHARS_MAX // ID_CHARS) <= event_feed.WAITING_MAX
 
 
 class SlowReader:

@@ -1,6 +1,7 @@
 -- min_reader: 21
 -- Of tasks that changed alike one event is written, with all their ids one after the other; an older program would take
--- them for one. What is left are ids, which no packing makes smaller: trying took the server a microsecond of each change.
+-- them for one. What is left are ids above all: to pack them spares a third of the room, and took the server nearly a
+-- microsecond of each change.
 ALTER TABLE event_inbox ALTER COLUMN items SET STORAGE EXTERNAL;
 ALTER TABLE events ALTER COLUMN items SET STORAGE EXTERNAL;
 
