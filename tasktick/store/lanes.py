@@ -23,6 +23,11 @@ GATHERING_TURNS = 4
 TOGETHER = 16
 
 
+def lot_of(callers: int, lots: int = 2) -> int:
+    """How many of so many who create share a commit, of which there are so many at a time."""
+    return TOGETHER if callers <= TOGETHER else -(-callers // lots)
+
+
 class Listener:
     """Who waits for one item in no task: it is called with its result, or with the error."""
 

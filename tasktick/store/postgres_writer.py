@@ -22,7 +22,7 @@ from tasktick import logs
 from tasktick.clock import Clock, turns
 from tasktick.errors import StoreError, StoreFull, StoreUnavailable
 from tasktick.service import Spawner
-from tasktick.store.lanes import GATHERING_TURNS, TOGETHER, Job, LaneWriter, answers
+from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers, lot_of
 from tasktick.store.postgres import CommitUnknown, was_committed, write_alone, write_with
 from tasktick.store.postgres_links import Gate, PostgresLink
 from tasktick.store.protocol import Aborted, Alone, Lane, Transaction
@@ -117,7 +117,7 @@ class PostgresWriter(LaneWriter):
         if lane is not Lane.CREATE:
             return FULL_ROWS
         callers = len(self._lanes[lane]) + sum(hand.callers for hand in hands)
-        return TOGETHER if callers <= TOGETHER else -(-callers // len(hands))
+        return lot_of(callers, len(hands))
 
     def _take(self, lane: Lane) -> list[Job]:
         """The first that waits, and those behind it that are of the same batch, up to a share of all."""

@@ -73,8 +73,8 @@ class Batch(msgspec.Struct, frozen=True):
     """How many rows an item is, if not one."""
     alone: Callable[[list[Any]], Alone | None] | None = None
     """The same as a single statement, as far as these items can be: for a server that is to be asked once and not three
-    times, and for a file whose thread is to need the interpreter once. Where it wrote none of them, the operation is what
-    tells why."""
+    times, and for a file whose thread is to need the interpreter once. Where it wrote none of them, the operation is
+    what tells why."""
 
 
 class Reader(Protocol):

@@ -21,7 +21,7 @@ from tasktick import logs
 from tasktick.clock import turns
 from tasktick.errors import StoreBroken, StoreError, StoreFull
 from tasktick.store.connect import DatabaseError, Link, RawConnection, is_full
-from tasktick.store.lanes import GATHERING_TURNS, TOGETHER, Job, LaneWriter, answers
+from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers, lot_of
 from tasktick.store.one_step import OneStep, bound
 from tasktick.store.protocol import Alone, Lane
 from tasktick.store.sqlite import PartFailed, SqliteTransaction, at_once, in_savepoint, step, write_with
@@ -67,8 +67,7 @@ class Lots:
 
     def share(self, waiting: int) -> int:
         """How many go now, if so many wait: half of all, those who will soon come again among them."""
-        callers = waiting + max(0, self._last - self._since)
-        return max(TOGETHER, -(-callers // 2))
+        return lot_of(waiting + max(0, self._last - self._since))
 
 
 class SqliteWriter(LaneWriter):

@@ -18,6 +18,8 @@ def after(wrote: int, came: int) -> Lots:
     ("wrote", "came", "waiting", "share"),
     [
         (0, 0, 3, TOGETHER),  # few go together
+        (0, 0, TOGETHER, TOGETHER),
+        (0, 0, 20, 10),
         (0, 0, 64, 32),
         (64, 64, 64, 32),  # all who were answered are back
         (32, 0, 32, 32),  # the others are on their way
