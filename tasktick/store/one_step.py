@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tasktick.errors import StoreError
+from tasktick.errors import StoreBroken
 from tasktick.store.connect import RawConnection
 from tasktick.store.queries import called
 from tasktick.store.sqlite import bind, known, named, parameters_of, rollback
@@ -35,20 +35,27 @@ class OneStep:
         """How many rows were changed, all of which are on disk. What is raised says whether anything may be: only
         `StoreBroken` does."""
         view, trigger, statement = _made_of(bound.query)
-        try:
-            if bound.query not in self._there:
+        if raw.in_transaction:
+            raise StoreBroken("A transaction was left open: what is written now would be committed by nobody.")
+        if bound.query not in self._there:
+            try:
                 raw.execute(view)
                 raw.execute(trigger)
-                self._there.add(bound.query)
-            before = raw.total_changes
+            except Exception as error:
+                raise StoreBroken(f"The store failed: {error}") from error
+            self._there.add(bound.query)
+        before = raw.total_changes
+        try:
             raw.execute(statement, bound.parameters)
-            return raw.total_changes - before
-        except BaseException as error:
+        except MemoryError as error:  # it may have come after the commit
+            raise StoreBroken("There was no memory for a commit, and its fate is unknown.") from error
+        except Exception as error:
             rollback(raw)
             ours = known(error)
-            if isinstance(ours, StoreError) and ours is not error:
-                raise ours from error
-            raise
+            if ours is error:
+                raise
+            raise ours from error
+        return raw.total_changes - before
 
 
 def bound(query: str, parameters: dict[str, Any]) -> Bound:
@@ -64,7 +71,7 @@ def _made_of(query: str) -> tuple[str, str, str]:
     columns = ", ".join(f'"{name}"' for name in names)
     body = ";\n".join(called(one, lambda name: f'NEW."{name}"') for one in named(query))
     return (
-        f"CREATE TEMP VIEW {query} ({columns}) AS SELECT {', '.join('NULL' for _ in names)}",
-        f"CREATE TEMP TRIGGER {query}_in_one_step INSTEAD OF INSERT ON {query} BEGIN\n{body};\nEND",
+        f"CREATE TEMP VIEW IF NOT EXISTS {query} ({columns}) AS SELECT {', '.join('NULL' for _ in names)}",
+        f"CREATE TEMP TRIGGER IF NOT EXISTS {query}_in_one_step INSTEAD OF INSERT ON {query} BEGIN\n{body};\nEND",
         f"INSERT INTO {query} ({columns}) VALUES ({', '.join(f':{name}' for name in names)})",  # noqa: S608 - our own names
     )

@@ -33,6 +33,10 @@ TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
 MARKED_AFTER = 100
 # In one step nothing was written, since a tenant has a quota: others of it are on their way.
 IN_PARTS_AFTER = 100
+# So long the event loop takes for a caller whom it answers and hears again, some 40 us, and a thread for his rows.
+ANSWERED_SECONDS = 0.00005
+# How much the last commit counts of what commits take.
+NEWEST_COUNTS = 0.1
 # As many fill a commit: nothing is waited for then.
 FULL_ROWS = TURN_ROWS_MAX[Lane.CREATE]
 # After so much an idle moment is used to move the log into the file; after more, it is done without one. Who waits for
@@ -49,25 +53,31 @@ class Lots:
 
     Left to themselves, all who call and wait for their answer fall into step: they are written in one commit, while the
     event loop has nothing to do, and then answered and heard, while the store has nothing to do. As two lots, each is
-    written while the other is answered.
+    written while the other is answered. That is worth a second sync where a commit takes no longer than it takes to
+    answer and hear all of them: on a slow disk they go together.
     """
 
     def __init__(self) -> None:
         # Callers of the last commit, and who has come since it was answered: the same ones, as far as anybody can tell.
         self._last = 0
         self._since = 0
+        # What a commit took of late.
+        self._seconds = 0.0
 
     def came(self) -> None:
         """Somebody waits."""
         self._since += 1
 
-    def wrote(self, callers: int) -> None:
-        """So many are answered."""
+    def wrote(self, callers: int, seconds: float) -> None:
+        """So many are answered, whom it took so long to write."""
         self._last, self._since = callers, 0
+        if callers:
+            self._seconds += (seconds - self._seconds) * NEWEST_COUNTS
 
     def share(self, waiting: int) -> int:
         """How many go now, if so many wait: half of all, those who will soon come again among them."""
-        return lot_of(waiting + max(0, self._last - self._since))
+        callers = waiting + max(0, self._last - self._since)
+        return lot_of(callers) if self._seconds <= callers * ANSWERED_SECONDS else max(callers, 1)
 
 
 class SqliteWriter(LaneWriter):
@@ -170,6 +180,8 @@ class SqliteWriter(LaneWriter):
             self._settle(jobs, [self._broken] * len(jobs))
             return
         groups = _grouped(jobs)
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             outcomes, chars, changes = await self._written(groups)
         except StoreError as error:
@@ -185,7 +197,7 @@ class SqliteWriter(LaneWriter):
             self.commits += 1
             self._rows_in_log += sum(job.rows for job in jobs)
             self._chars_in_log += chars
-            self._lots.wrote(sum(job.lane is Lane.CREATE for job in jobs))
+            self._lots.wrote(sum(job.lane is Lane.CREATE for job in jobs), clock() - began)
             self._settle([job for group in groups for job in group], outcomes)
             self.committed()
 

@@ -83,12 +83,13 @@ def test_with_a_quota_nothing_is_written(raw: Any) -> None:
 class Failing:
     """A connection whose statements of this beginning fail."""
 
-    def __init__(self, raw: Any, error: BaseException) -> None:
+    def __init__(self, raw: Any, error: BaseException, beginning: str = "INSERT") -> None:
         self._raw = raw
         self._error = error
+        self._beginning = beginning
 
     def execute(self, statement: str, *parameters: Any) -> Any:
-        if statement.startswith("INSERT"):
+        if statement.startswith(self._beginning):
             raise self._error
         return self._raw.execute(statement, *parameters)
 
@@ -97,13 +98,31 @@ class Failing:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"), [(full(), StoreFull), (broken(), StoreBroken), (sqlite3.ProgrammingError("x"), None)]
+    ("error", "said"),
+    [(full(), StoreFull), (broken(), StoreBroken), (MemoryError(), StoreBroken), (sqlite3.ProgrammingError("x"), None)],
 )
 def test_what_the_store_itself_says_is_told_from_what_a_row_does(raw: Any, error: Exception, said: Any) -> None:
     """A disk that is full has nothing of it; of one that failed nobody knows."""
     with pytest.raises(said or type(error)):
         OneStep().write(Failing(raw, error), bound(row(1)))  # type: ignore[arg-type] # it stands in for one
     assert there(raw)["tasks"] == 0
+
+
+def test_in_a_transaction_that_was_left_open_nothing_is_written(raw: Any) -> None:
+    """It would be told to be on disk, and be committed by nobody."""
+    raw.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreBroken, match="left open"):
+        OneStep().write(raw, bound(row(1)))
+    raw.execute("ROLLBACK")
+    assert there(raw)["tasks"] == 0
+
+
+def test_where_it_cannot_be_set_up_the_store_is_at_fault_and_no_row(raw: Any) -> None:
+    failing = Failing(raw, sqlite3.OperationalError("no"), "CREATE TEMP TRIGGER")
+    steps = OneStep()
+    with pytest.raises(StoreBroken):
+        steps.write(failing, bound(row(1)))  # type: ignore[arg-type] # it stands in for one
+    assert steps.write(raw, bound(row(1))) == 5
 
 
 def test_nothing_of_it_is_in_the_file(raw: Any) -> None:

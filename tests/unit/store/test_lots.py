@@ -3,12 +3,15 @@
 import pytest
 
 from tasktick.store.lanes import TOGETHER
-from tasktick.store.writer import Lots
+from tasktick.store.writer import ANSWERED_SECONDS, Lots
+
+QUICK = 0.000_1
 
 
-def after(wrote: int, came: int) -> Lots:
+def after(wrote: int, came: int, seconds: float = QUICK) -> Lots:
     lots = Lots()
-    lots.wrote(wrote)
+    for _ in range(50):
+        lots.wrote(wrote, seconds)
     for _ in range(came):
         lots.came()
     return lots
@@ -35,5 +38,21 @@ def test_half_of_all_go_together(wrote: int, came: int, waiting: int, share: int
 def test_who_does_not_come_again_is_forgotten() -> None:
     lots = after(400, 0)
     assert lots.share(40) == 220
-    lots.wrote(40)
+    lots.wrote(40, QUICK)
     assert lots.share(10) == 25
+
+
+def test_where_a_commit_takes_long_all_go_together() -> None:
+    """A second sync would cost more than what is done meanwhile; with more callers more is."""
+    slow = after(32, 32, 64 * ANSWERED_SECONDS)
+    assert slow.share(32) == 32
+    assert slow.share(63) == 63
+    assert slow.share(66) == 33
+    assert slow.share(0) == 1
+
+
+def test_one_slow_commit_changes_nothing() -> None:
+    lots = after(64, 64)
+    lots.wrote(64, 0.01)
+    lots.wrote(0, 5.0)  # of other things
+    assert lots.share(64) == 32
