@@ -67,7 +67,8 @@ class RateRefused(Refused):
     """Too many, too fast."""
 
     def __init__(self, allowance: Allowance) -> None:
-        detail = "The tenant makes tasks faster than it may. Wait as long as Retry-After says."
+        seconds = ceil(allowance.retry_after_ms / 1_000)  # in a batch there is no header for each
+        detail = f"The tenant makes tasks faster than it may. Wait {seconds:,} s."
         super().__init__("rate_limited", detail, retry_after_ms=allowance.retry_after_ms)
 
 
