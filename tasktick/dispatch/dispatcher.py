@@ -13,7 +13,7 @@ from functools import partial
 from tasktick import logs
 from tasktick.clock import until_ms, wait_for_event
 from tasktick.dispatch.attempt import Start, end_of, not_made, request_for
-from tasktick.dispatch.completion import Completion
+from tasktick.dispatch.completion import BATCH_ROWS_MAX, Completion
 from tasktick.dispatch.flight import Flight, Hands
 from tasktick.dispatch.outcome import Outcome
 from tasktick.dispatch.runway import Runway
@@ -27,14 +27,14 @@ from tasktick.ready.limits import QUICK_MS
 from tasktick.ready.queue import ReadyQueue
 from tasktick.settings import DispatchConfig
 from tasktick.store import claims, tasks
-from tasktick.store.protocol import Database, Lane
+from tasktick.store.protocol import Database
 
 log = logs.get("dispatch")
 
 IDLE_MS = 1_000
-# One that is made while the other is written, where they are written apart; more of them are smaller, and each has its
-# price. This leaves a connection to write ends on. A store with one writer would write both together.
-CLAIMS_AT_ONCE = {True: 2, False: 1}
+# One that is made while the other is written; more of them are smaller, and each has its price. A server has another
+# connection for ends. A file has one writer for both: while more ends wait than are a batch, there is but one claim.
+CLAIMS_AT_ONCE = 2
 STORE_REST_MS = 500
 BACKLOG_REST_MS = 20
 # Some of what is claimed goes out first: who is next is decided late, so that in a crowd it is somebody else's turn
@@ -98,7 +98,9 @@ class Dispatcher:
         """Claim what may go now; how long until somebody should look again."""
         # A host that was quick and answers no more: what waits for it is put back, and not kept until its calls end.
         self._put_back(self._runway.late(self._claimed_before_ms(self._clock.monotonic_ms())))
-        if self._stopping or self._claims >= CLAIMS_AT_ONCE[self._database.shared]:
+        if self._stopping or self._claims >= CLAIMS_AT_ONCE:
+            return IDLE_MS
+        if self._claims and not self._database.shared and self._completion.waiting > BATCH_ROWS_MAX:
             return IDLE_MS
         if self._completion.backlogged:
             return BACKLOG_REST_MS
@@ -193,7 +195,9 @@ class Dispatcher:
         by_id = {entry.id: entry for entry in entries}
         ids = sorted(by_id)
         foreseen = self._tools.provisions.take(ids, request.incarnation)
-        taken = await self._database.write(lambda tx: claims.take(tx, ids, request, foreseen), Lane.FIRE)
+        (taken,) = await self._database.write_batch(claims.CLAIM, [claims.Asked(ids, request, foreseen)])
+        if isinstance(taken, BaseException):
+            raise taken
         self._metrics.events["claim_stale"] += len(entries) - len(taken)
         return [
             Flight(by_id[one.claimed.id], one.claimed, one.payload, claimed_monotonic_ms, one.claimed.id in was_due)

@@ -4,6 +4,7 @@ A claim needs the live term of the task's partition. How attempts end is in `end
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -13,7 +14,8 @@ from tasktick.model.value import Value
 from tasktick.store import lateness
 from tasktick.store.counts import RUNNING, Deltas
 from tasktick.store.due import BEGINNING
-from tasktick.store.protocol import Transaction
+from tasktick.store.protocol import Alone, Batch, Lane, Transaction
+from tasktick.store.rows import decoder
 
 # Payloads come with a claim as far as each is within its share: 500 of the largest would hold up the writer, and fill
 # the memory.
@@ -38,6 +40,14 @@ class ClaimRequest(Value, frozen=True):
     beat: int = 0
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """A claim that is asked for: of which tasks, and what is known of them."""
+
+    ids: list[str]
+    request: ClaimRequest
+    foreseen: Mapping[str, Foreseen]
+
+
 class _Claim(msgspec.Struct, frozen=True, array_like=True):
     """What came of one: when, the ids of what is as it was read ahead, and the rest as it is."""
 
@@ -55,25 +65,9 @@ async def take(
     tx: Transaction, ids: list[str], request: ClaimRequest, foreseen: Mapping[str, Foreseen] | None = None
 ) -> list[Taken]:
     """The same, with what is to be sent, unless that is large; of what was `foreseen`, nothing is read again."""
-    epochs, was_due, known = request.epochs, request.was_due, foreseen or {}
-    rows = [(one, at, epochs[at], was_due.get(one), *_seen(known.get(one))) for one, at in _placed(ids) if at in epochs]
-    chars_max = max(PAYLOAD_CHARS_SURE, PAYLOADS_CHARS_MAX // max(len(ids), 1))
-    found = await tx.rows(
-        "task_claim",
-        _Claim,
-        rows=rows,
-        epochs=by_partition(epochs),
-        was_due=was_due or None,
-        incarnation=request.incarnation,
-        node=request.node,
-        claim_id=request.claim_id,
-        now=request.now,
-        early_ms=request.early_ms,
-        start_delay_ms=request.start_delay_ms,
-        margin_ms=request.margin_ms,
-        beat=request.beat,
-        chars_max=chars_max,
-    )
+    known = foreseen or {}
+    parameters = _parameters(ids, request, known)
+    found = await tx.rows("task_claim", _Claim, **parameters)
     taken = [one for claim in found for one in _taken(claim, request, known)]
     if taken:
         claimed = [one.claimed for one in taken]
@@ -87,7 +81,46 @@ async def take(
     # Some are stale; or the claim is asked for again, to learn its fate, and has been told of.
     claimed_now = {one.claimed.id for one in taken}
     others = [one for one in ids if one not in claimed_now]
-    return taken + await tx.rows("task_claimed", Taken, ids=others, claim_id=request.claim_id, chars_max=chars_max)
+    asked = {"claim_id": request.claim_id, "chars_max": parameters["chars_max"]}
+    return taken + await tx.rows("task_claimed", Taken, ids=others, **asked)
+
+
+async def _take_each(tx: Transaction, asked: list[Any]) -> list[list[Taken]]:
+    return [await take(tx, one.ids, one.request, one.foreseen) for one in asked]
+
+
+def _alone(asked: list[Any]) -> Alone | None:
+    """The same as a single statement, of a file: it writes nothing, if a fire among them is late. Nothing of an earlier
+    try is there ever: what a file has not committed is gone."""
+    if len(asked) > 1:
+        return None
+    (one,) = asked
+
+    def read(cell: str) -> list[list[Taken]]:
+        return [[taken for claim in decoder(_Claim).decode(cell) for taken in _taken(claim, one.request, one.foreseen)]]
+
+    return Alone("task_claim_told", _parameters(one.ids, one.request, one.foreseen), [], len(one.ids), read)
+
+
+def _parameters(ids: list[str], request: ClaimRequest, known: Mapping[str, Foreseen]) -> dict[str, Any]:
+    """What `task_claim` reads."""
+    epochs, was_due = request.epochs, request.was_due
+    return {
+        "rows": [
+            (one, at, epochs[at], was_due.get(one), *_seen(known.get(one))) for one, at in _placed(ids) if at in epochs
+        ],
+        "epochs": lambda: by_partition(epochs),
+        "was_due": was_due or None,
+        "incarnation": request.incarnation,
+        "node": request.node,
+        "claim_id": request.claim_id,
+        "now": request.now,
+        "early_ms": request.early_ms,
+        "start_delay_ms": request.start_delay_ms,
+        "margin_ms": request.margin_ms,
+        "beat": request.beat,
+        "chars_max": max(PAYLOAD_CHARS_SURE, PAYLOADS_CHARS_MAX // max(len(ids), 1)),
+    }
 
 
 def _placed(ids: Iterable[str]) -> Iterable[tuple[str, int]]:
@@ -105,6 +138,17 @@ def _taken(claim: _Claim, request: ClaimRequest, known: Mapping[str, Foreseen]) 
     now, until = claim.now, claim.now + request.start_delay_ms + request.margin_ms
     ids = (hexes[at : at + ID_CHARS] for at in range(0, len(hexes), ID_CHARS))
     return [known[one].claimed(now, until, request.claim_id, epochs[partition_of(one)]) for one in ids] + claim.others
+
+
+# Claims, each as it is asked for; what is answered is what each took.
+CLAIM = Batch(
+    "claim",
+    Lane.FIRE,
+    _take_each,
+    rows_of=lambda asked: len(asked.ids),
+    alone=_alone,
+    is_prompt=True,
+)
 
 
 async def read_ahead(tx: Transaction, ids: list[str], chars_max: int) -> list[Foreseen]:

@@ -34,6 +34,7 @@ SQLITE_VERSION_TEXT: str = sqlite3.sqlite_version
 
 DatabaseError = sqlite3.DatabaseError
 OperationalError = sqlite3.OperationalError
+IntegrityError = sqlite3.IntegrityError
 RawConnection = sqlite3.Connection
 
 POSTGRES_MISSING = (

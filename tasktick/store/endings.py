@@ -29,7 +29,7 @@ from tasktick.store import failures, lines, schedule_faults, schedules, waiting
 from tasktick.store.counts import RUNNING, Deltas
 from tasktick.store.failures import FireEnd
 from tasktick.store.fires import count_failed
-from tasktick.store.protocol import Batch, Lane, Transaction, Writer
+from tasktick.store.protocol import Alone, Batch, Lane, Transaction, Writer
 from tasktick.store.rows import EndFault
 from tasktick.store.task_rows import encoded
 
@@ -60,7 +60,7 @@ def success_batch(ids: IdMaker) -> Batch:
     async def operation(tx: Transaction, ends: list[Any]) -> list[Any]:
         return await succeed(tx, ends, ids)
 
-    return Batch("succeed", Lane.FIRE, operation)
+    return Batch("succeed", Lane.FIRE, operation, alone=_alone)
 
 
 class EndWriter:
@@ -135,19 +135,46 @@ async def succeed(tx: Transaction, ends: list[End], ids: IdMaker) -> list[Ended]
     shaped = cache(lambda: _shaped(ordered))
     given = {
         # Each database takes one of them: SQLite looks nothing up again that is known here.
-        "rows": lambda: [_success_row(one, one.attempt) for one in ordered if one.attempt is not None],
+        "rows": lambda: _success_rows(ordered),
         "ends": lambda: shaped()[0],
         "shapes": lambda: shaped()[1],
     }
     if len({one.claimed.id for one in ends}) < len(ends) or not await tx.whole("task_succeed", len(ends), **given):
         return await end(tx, ends, ids)
     await _free_names(tx, ordered)
+    await _deltas(ends).write(tx)
+    return [Ended(one.claimed.id, State.SUCCEEDED) for one in ends]
+
+
+def _alone(ends: list[End]) -> Alone | None:
+    """The same as a single statement, of a file: it writes nothing if one is stale, or something hangs on a fire."""
+    if len({one.claimed.id for one in ends}) < len(ends):
+        return None
+    ordered = sorted(ends, key=_task_id)
+    fires = [one.claimed for one in ordered if one.claimed.schedule_id is not None]
+    parameters = {
+        "rows": _success_rows(ordered),
+        "count": len(ends),
+        "freed": [one.claimed.id for one in ordered if one.claimed.keyed],
+        "tasks": [one.id for one in fires],
+        "schedules": sorted({str(one.schedule_id) for one in fires}),
+        **_deltas(ends).parameters(),
+    }
+    return Alone("task_succeed_told", parameters, [Ended(one.claimed.id, State.SUCCEEDED) for one in ends], len(ends))
+
+
+def _deltas(ends: Sequence[End]) -> Deltas:
+    """What changes by them, as they ended: those of one millisecond are told together."""
     deltas = Deltas()
-    for one in ends:  # as they ended: those of one millisecond are told together
+    for one in ends:
         task = one.claimed
         deltas.moved(task.tenant, RUNNING, SUCCEEDED, task.id, one.now, task.attempt, task.claimed_from)
-    await deltas.write(tx)
-    return [Ended(one.claimed.id, State.SUCCEEDED) for one in ends]
+    return deltas
+
+
+def _success_rows(ordered: Sequence[End]) -> list[tuple[Any, ...]]:
+    """The same as `_shaped` on SQLite."""
+    return [_success_row(one, one.attempt) for one in ordered if one.attempt is not None]
 
 
 async def _any_bound(tx: Transaction, ends: Sequence[End]) -> bool:
@@ -186,7 +213,6 @@ def _shaped(ends: Sequence[End]) -> tuple[list[tuple[Any, ...]], list[tuple[Any,
 
 
 def _success_row(one: End, row: AttemptRow) -> tuple[Any, ...]:
-    """The same on SQLite."""
     claimed = one.claimed
     return (
         claimed.id,

@@ -54,12 +54,15 @@ class Lane(IntEnum):
 
 
 class Alone(msgspec.Struct, frozen=True):
-    """Items of a batch as one statement, which answers how many it wrote: all of them or none."""
+    """Items of a batch as one statement, which writes all of them or none."""
 
     query: str
     parameters: dict[str, Any]
     results: list[Any]
     rows: int
+    """How many it writes, as it answers where it is not one of a file."""
+    read: Callable[[Any], list[Any]] | None = None
+    """What it answers, as the results, where these are not known before."""
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -75,6 +78,8 @@ class Batch(msgspec.Struct, frozen=True):
     """The same as a single statement, as far as these items can be: for a server that is to be asked once and not three
     times, and for a file whose thread is to need the interpreter once. Where it wrote none of them, the operation is
     what tells why."""
+    is_prompt: bool = False
+    """It is large by itself, and waited for: it does not wait for others to come along."""
 
 
 class Reader(Protocol):

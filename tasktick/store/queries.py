@@ -2,21 +2,22 @@
 
 A name may hold several statements, separated by `;` at the end of a line; they run in order, and the
 last one's rows or changes are the result. `-- fragment: columns` names a piece of text that a line
-`-- include: columns` in the same file puts in its place, also in another fragment; nothing is ever put together at run
-time.
+`-- include: columns` in the same file puts in its place, also in another fragment, and `-- include: claims.columns` in
+another file if it is that of `claims.sql`; nothing is ever put together at run time.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 
 import msgspec
 
 _HEAD = re.compile(r"^-- (name|fragment): ([a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
 # Text in quotes, which is left alone, or a parameter; `::` is a cast.
 _PARAMETER = re.compile(r"'[^']*'|(?<![:\w]):([a-z][a-z0-9_]*)")
-_INCLUDE = re.compile(r"^[ \t]*-- include: ([a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
+_INCLUDE = re.compile(r"^[ \t]*-- include: ((?:[a-z][a-z0-9_]*\.)?[a-z][a-z0-9_]*)[ \t]*$", re.MULTILINE)
 
 
 @cache
@@ -24,22 +25,23 @@ def load(dialect: str) -> dict[str, tuple[str, ...]]:
     """Every statement of the dialect, by name."""
     found: dict[str, tuple[str, ...]] = {}
     folder = files("tasktick.store") / "sql" / dialect
-    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if file.name.endswith(".sql"):
-            for name, text in parse(file.read_text()).items():
-                if name in found:
-                    raise ValueError(f"{dialect}/{file.name} defines the statement {name!r} a second time")
-                found[name] = text
+    texts = {file.name: file.read_text() for file in folder.iterdir() if file.name.endswith(".sql")}
+    fragments: dict[str, str] = {}
+    for file, text in texts.items():
+        fragments.update(fragments_of(text, f"{file.removesuffix('.sql')}."))
+    for file, text in sorted(texts.items()):
+        for name, statements in parse(text, fragments).items():
+            if name in found:
+                raise ValueError(f"{dialect}/{file} defines the statement {name!r} a second time")
+            found[name] = statements
     return found
 
 
-def parse(text: str) -> dict[str, tuple[str, ...]]:
-    """The statements of one file, by name."""
-    parts = _HEAD.split(text)[1:]
-    pieces = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
-    fragments = {name: body.strip("\n") for kind, name, body in pieces if kind == "fragment"}
+def parse(text: str, others: Mapping[str, str] = MappingProxyType({})) -> dict[str, tuple[str, ...]]:
+    """The statements of one file, by name; with the fragments of others."""
+    fragments = {**others, **fragments_of(text)}
     found: dict[str, tuple[str, ...]] = {}
-    for kind, name, body in pieces:
+    for kind, name, body in _pieces(text):
         if kind == "name":
             if name in found:
                 raise ValueError(f"the statement {name!r} is defined a second time in one file")
@@ -47,14 +49,26 @@ def parse(text: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _included(fragments: dict[str, str], body: str) -> str:
+def fragments_of(text: str, prefix: str = "") -> dict[str, str]:
+    """The fragments of one file, by name behind this prefix, with those of the file that they include."""
+    own = {name: body.strip("\n") for kind, name, body in _pieces(text) if kind == "fragment"}
+    return {f"{prefix}{name}": _included(own, body) for name, body in own.items()}
+
+
+def _pieces(text: str) -> list[tuple[str, str, str]]:
+    """What kind each is of, its name, and its text."""
+    parts = _HEAD.split(text)[1:]
+    return list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
+
+
+def _included(fragments: Mapping[str, str], body: str) -> str:
     """With its fragments in their places, and those that they include."""
     return _INCLUDE.sub(lambda one: _included(fragments, _fragment(fragments, one[1])), body)
 
 
-def _fragment(fragments: dict[str, str], name: str) -> str:
+def _fragment(fragments: Mapping[str, str], name: str) -> str:
     if name not in fragments:
-        raise ValueError(f"there is no fragment {name!r} in this file")
+        raise ValueError(f"there is no fragment {name!r}")
     return fragments[name]
 
 

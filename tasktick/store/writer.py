@@ -14,24 +14,25 @@ keep what it did outside the transaction.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from tasktick import logs
 from tasktick.clock import turns
 from tasktick.errors import StoreBroken, StoreError, StoreFull
 from tasktick.store.connect import DatabaseError, Link, RawConnection, is_full
 from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers, lot_of
-from tasktick.store.one_step import OneStep, bound
+from tasktick.store.one_step import Apart, OneStep, bound
 from tasktick.store.protocol import Alone, Lane
 from tasktick.store.sqlite import PartFailed, SqliteTransaction, at_once, in_savepoint, step, write_with
 
+T = TypeVar("T")
 log = logs.get("store")
 
 TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
 # A caller that is refused may come again at once: so many transactions after it have marks from the start.
 MARKED_AFTER = 100
-# In one step nothing was written, since a tenant has a quota: others of it are on their way.
+# Of a batch that was not for one step there is more on its way: so many transactions with it are made in parts.
 IN_PARTS_AFTER = 100
 # So long the event loop takes for a caller whom it answers and hears again, some 40 us, and a thread for his rows.
 ANSWERED_SECONDS = 0.00005
@@ -88,43 +89,65 @@ class SqliteWriter(LaneWriter):
         self._link = link
         self._crash = crash
         self._wake = asyncio.Event()
+        self._wake_ahead = asyncio.Event()
+        # What the connection's thread has to do, or does.
+        self._in_turn = 0
+        # The fate of something is not known: the connection's thread, which sets it, does nothing more.
+        self._unknown = False
         self._rows_in_log = 0
         self._chars_in_log = 0
         # Transactions that are yet to be made with marks between their parts.
         self._marked = 0
         self._lots = Lots()
         self._one_step = OneStep()
-        # Transactions that are yet to be made statement by statement.
-        self._in_parts = 0
+        # By the name of a batch, transactions with it that are yet to be made statement by statement.
+        self._in_parts: dict[str, int] = {}
 
     def _woken(self, lane: Lane) -> None:
         if lane is Lane.CREATE:
             self._lots.came()
-        self._wake.set()
+        self._wake_all()
 
     async def run(self) -> None:
         """Write until closed; what was queued before the close is still written."""
+        await asyncio.gather(self._write_in_turn(), self._write_ahead())
+
+    async def _write_in_turn(self) -> None:
         while self._broken is None:
+            if self._in_turn and not self._claim_waits():  # who writes ahead does
+                await _cleared(self._wake)
+                continue
             if self._log_is_long(CHECKPOINT_BUSY_ROWS, CHECKPOINT_BUSY_CHARS):
                 await self._shorten_log()
                 continue
-            await self._gather()
-            jobs = self._take()
+            if not self._in_turn:
+                await self._gather()
+            jobs = self._take(Lane)
             if jobs:
                 await self._commit(jobs)
             elif self._closing:
                 return
             elif not self._log_is_long(CHECKPOINT_IDLE_ROWS, CHECKPOINT_IDLE_CHARS):
-                self._wake.clear()
-                await self._wake.wait()
+                await _cleared(self._wake)
             elif await self._stays_idle():
                 await self._shorten_log()
 
+    async def _write_ahead(self) -> None:
+        """Where a claim waits while something is written, hand it on with the ends that wait: its turn comes at once
+        then, and not when the event loop has heard of what was before it, settled that, and come back here."""
+        while self._broken is None and not self._closing:
+            if self._in_turn == 1 and self._claim_waits():
+                await self._commit(self._take([Lane.FIRE]))
+            else:
+                await _cleared(self._wake_ahead)
+
+    def _claim_waits(self) -> bool:
+        return any(map(_is_prompt, self._lanes[Lane.FIRE]))
+
     async def _gather(self) -> None:
-        """Let who is on the way come along, unless a claim waits: it is large by itself, and calls wait for it."""
+        """Let who is on the way come along, unless a claim waits."""
         for _ in range(GATHERING_TURNS):
-            claim_waits = any(job.batch is None for job in self._lanes[Lane.FIRE])
-            if claim_waits or not 0 < self._waiting_rows < FULL_ROWS or self._has_lot():
+            if self._claim_waits() or not 0 < self._waiting_rows < FULL_ROWS or self._has_lot():
                 return
             await turns(1)
 
@@ -148,25 +171,50 @@ class SqliteWriter(LaneWriter):
         """Move the log into the file. A sync that fails here may have lost what was acknowledged long ago."""
         self._rows_in_log = self._chars_in_log = 0
         try:
-            await self._link.call(_checkpoint)
-        except DatabaseError as error:
-            if is_full(error):
-                log.warning("checkpoint_waits_for_disk", error=str(error))
-            else:
-                self._break(StoreBroken(f"A checkpoint failed and its fate is unknown: {error}"), [])
+            await self._in_thread(_checkpoint)
+        except StoreError as error:
+            self._break(error, [])
+
+    async def _in_thread(self, work: Callable[[RawConnection], T]) -> T:
+        """Have it done on the connection, in its turn; not behind something whose fate is unknown."""
+
+        def done(raw: RawConnection) -> T:
+            if self._unknown:
+                raise StoreBroken("What was written before it has failed.")
+            try:
+                return work(raw)
+            except StoreBroken:
+                self._unknown = True
+                raise
+
+        self._in_turn += 1
+        try:
+            return await self._link.call(done)
+        finally:
+            self._in_turn -= 1
+            self._wake_all()
 
     def close(self) -> None:
         """Take nothing more; `run` ends when the queue is empty."""
         self._closing = True
-        self._wake.set()
+        self._wake_all()
 
-    def _take(self) -> list[Job]:
+    def _wake_all(self) -> None:
+        self._wake.set()
+        self._wake_ahead.set()
+
+    def _take(self, lanes: Iterable[Lane]) -> list[Job]:
+        """What goes next of these, of each lane as much as is its turn; one claim."""
         taken: list[Job] = []
-        for lane, waiting in self._lanes.items():
+        for lane in lanes:
+            waiting = self._lanes[lane]
             room = TURN_ROWS_MAX[lane]
             share = self._lots.share(len(waiting)) if lane is Lane.CREATE else len(waiting)
             while waiting and room > 0 and share > 0:
-                job = waiting.popleft()
+                job = waiting[0]
+                if job.batch is not None and job.batch.is_prompt and any(one.batch is job.batch for one in taken):
+                    break
+                waiting.popleft()
                 if job.future.cancelled():
                     self._waiting_rows -= job.rows
                     continue
@@ -203,24 +251,48 @@ class SqliteWriter(LaneWriter):
 
     async def _written(self, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
         """An outcome for each job in order, characters bound, rows changed; in one step, if these can be that."""
-        alone = self._alone(groups)
-        if alone is not None:
-            whole = bound(alone.query, alone.parameters)
-            changes = await self._link.call(lambda raw: self._one_step.write(raw, whole))
-            if changes:
-                return answers(groups[0], alone.results), whole.chars, changes
-            self._in_parts = IN_PARTS_AFTER
-        return await self._link.call(lambda raw: self._write(raw, groups))
+        parts = self._as_one_step(groups)
+        if parts is not None:
+            step_parts = [bound(part.query, part.parameters) for part in parts]
+            try:
+                written = await self._in_thread(lambda raw: self._one_step.write(raw, step_parts))
+            except Apart as apart:
+                self._not_one_step(groups, parts, apart.query)
+            else:
+                outcomes = [
+                    outcome
+                    for group, part, answer in zip(groups, parts, written.answers, strict=True)
+                    for outcome in answers(group, part.results if part.read is None else part.read(answer))
+                ]
+                return outcomes, sum(part.chars for part in step_parts), written.changes
+        return await self._in_thread(lambda raw: self._write(raw, groups))
 
-    def _alone(self, groups: list[list[Job]]) -> Alone | None:
+    def _as_one_step(self, groups: list[list[Job]]) -> list[Alone] | None:
         """What these jobs write, if that can be one step: put together here, where what they bring is at hand."""
-        batch = groups[0][0].batch
-        if len(groups) > 1 or batch is None or batch.alone is None:
+        batches = [group[0].batch for group in groups]
+        if not all(batch is not None and batch.alone is not None for batch in batches):
             return None
-        if self._in_parts:
-            self._in_parts -= 1
+        names = [batch.name for batch in batches if batch is not None]
+        waits = [name for name in names if self._in_parts.get(name)]
+        for name in waits:
+            self._in_parts[name] -= 1
+        if waits:
             return None
-        return batch.alone([item for job in groups[0] for item in job.items])
+        parts: list[Alone] = []
+        for group in groups:
+            batch = group[0].batch
+            assert batch is not None
+            assert batch.alone is not None
+            part = batch.alone([item for job in group for item in job.items])
+            if part is None:
+                return None
+            parts.append(part)
+        return parts
+
+    def _not_one_step(self, groups: list[list[Job]], parts: list[Alone], query: str) -> None:
+        for group, part in zip(groups, parts, strict=True):
+            if part.query == query and group[0].batch is not None:
+                self._in_parts[group[0].batch.name] = IN_PARTS_AFTER
 
     def _write(self, raw: RawConnection, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
         """Run every group in one transaction. It is the connection's thread that does."""
@@ -234,11 +306,15 @@ class SqliteWriter(LaneWriter):
 
     def _break(self, error: StoreError, jobs: list[Job]) -> None:
         """Nothing is known any more: refuse everything and end the process."""
+        if self._broken is not None:  # it was on its way when that was found out
+            self._settle(jobs, [self._broken] * len(jobs))
+            return
         self._broken = error
         waiting = [job for lane in self._lanes.values() for job in lane]
         for lane in self._lanes.values():
             lane.clear()
         self._settle(jobs + waiting, [error] * (len(jobs) + len(waiting)))
+        self._wake_all()
         self._crash(error)
 
 
@@ -272,4 +348,19 @@ def _run(
 
 def _checkpoint(raw: RawConnection) -> None:
     """Move what the log holds into the file, as far as no reader stands in the way."""
-    raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    try:
+        raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    except DatabaseError as error:
+        if not is_full(error):
+            raise StoreBroken(f"A checkpoint failed and its fate is unknown: {error}") from error
+        log.warning("checkpoint_waits_for_disk", error=str(error))
+
+
+async def _cleared(event: asyncio.Event) -> None:
+    """Wait for what comes from now on."""
+    event.clear()
+    await event.wait()
+
+
+def _is_prompt(job: Job) -> bool:
+    return job.batch is None or job.batch.is_prompt

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -101,11 +101,7 @@ def _wrap_commits(seams: Seams) -> None:
 
             def then(tx: Any) -> Any:
                 result = work(tx)
-                seams.passing("before_commit")
-                if queries["task_end"] or queries["task_succeed"]:
-                    seams.passing("before_end_commit")
-                if queries["ledger_insert"]:
-                    seams.passing("before_ledger_commit")
+                _before_commit(seams, queries)
                 return result
 
             result = write_with(raw, then)
@@ -115,17 +111,25 @@ def _wrap_commits(seams: Seams) -> None:
         return wrapped
 
     def make_one_step(write: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(self: Any, raw: Any, bound: one_step.Bound) -> int:
-            seams.passing("before_commit")
-            changes: int = write(self, raw, bound)
-            if changes:
-                _after_commit(seams, Counter([bound.query]))
-            return changes
+        def wrapped(self: Any, raw: Any, parts: Sequence[one_step.Bound]) -> one_step.Written:
+            queries = Counter(part.query.removesuffix("_told") for part in parts)
+            _before_commit(seams, queries)
+            written: one_step.Written = write(self, raw, parts)
+            _after_commit(seams, queries)
+            return written
 
         return wrapped
 
     swap(writer, "write_with", make)
     swap(one_step.OneStep, "write", make_one_step)
+
+
+def _before_commit(seams: Seams, queries: Counter[str]) -> None:
+    seams.passing("before_commit")
+    if queries["task_end"] or queries["task_succeed"]:
+        seams.passing("before_end_commit")
+    if queries["ledger_insert"]:
+        seams.passing("before_ledger_commit")
 
 
 def _after_commit(seams: Seams, queries: Counter[str]) -> None:

@@ -32,7 +32,8 @@ def _plant_sql(**changes: tuple[tuple[str, str], ...]) -> None:
     """Other text in the named statements."""
     found = dict(queries.load("sqlite"))
     for name, pairs in changes.items():
-        found[name] = changed(found[name], *pairs)
+        for form in {name, f"{name}_told"} & found.keys():  # by itself, and in one step
+            found[form] = changed(found[form], *pairs)
     swap(sqlite, "load", lambda _: lambda dialect: found)
 
 

@@ -6,6 +6,8 @@ from contextvars import copy_context
 from random import Random
 from typing import Any, TypeVar
 
+import msgspec
+
 from tasktick.clock import StoreClock
 from tasktick.cluster.messages import Address
 from tasktick.cluster.pace import Pace
@@ -20,9 +22,10 @@ from tasktick.node import Node, World
 from tasktick.service import Services
 from tasktick.settings import Config
 from tasktick.store import leases
+from tasktick.store.claims import CLAIM
 from tasktick.store.postgres_database import PostgresDatabase
 from tasktick.store.postgres_links import Gate, PostgresAddress, PostgresLink
-from tasktick.store.protocol import Lane, Operation, Transaction
+from tasktick.store.protocol import Batch, Lane, Operation, Transaction
 from tests.sim.deadlines import Deadlines
 from tests.sim.loop import PROCESS, SimLoop
 from tests.sim.server import Wire
@@ -94,13 +97,24 @@ class RingDatabase(PostgresDatabase):
     async def write(self, operation: Operation[T], lane: Lane = Lane.CREATE) -> T:
         if lane is not Lane.FIRE:
             return await super().write(operation, lane)
-        issue = self._watch.issuing(self.incarnation(), is_claim="_claim" in repr(operation))
+        issue = self._watch.issuing(self.incarnation(), is_claim=False)
 
         async def noted(tx: Transaction) -> T:
             self._watch.server.issue = issue
             return await operation(tx)
 
         return await super().write(noted, lane)
+
+    async def write_batch(self, batch: Batch, items: list[Any]) -> list[Any]:
+        if batch is not CLAIM:
+            return await super().write_batch(batch, items)
+        issue = self._watch.issuing(self.incarnation(), is_claim=True)
+
+        async def noted(tx: Transaction, asked: list[Any]) -> list[Any]:
+            self._watch.server.issue = issue
+            return await batch.operation(tx, asked)
+
+        return await super().write_batch(msgspec.structs.replace(batch, operation=noted), items)
 
 
 class RingSender(Deadlines):

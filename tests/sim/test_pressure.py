@@ -3,17 +3,17 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from tasktick.dispatch.dispatcher import CONNECTING_MAX
 from tasktick.dispatch.foresight import CROWD
 from tasktick.dispatch.sender import SpawningSender
 from tasktick.model.state import State
-from tasktick.model.task import Taken
 from tasktick.settings import Config, SchedulerConfig
 from tasktick.store import claims
 from tasktick.store.database import SqliteDatabase
-from tasktick.store.protocol import Transaction
+from tasktick.store.protocol import Alone
 from tests.sim.stage import Stage, Told, play
 
 pytestmark = pytest.mark.slow
@@ -60,43 +60,39 @@ def test_nothing_is_claimed_while_connections_wait_to_be_begun(monkeypatch: pyte
 
 
 @pytest.fixture
-def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Of the claims that are made, in their order."""
-    found: list[int] = []
-    take = claims.take
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[claims.Asked]:
+    """The claims that are made, in their order."""
+    found: list[claims.Asked] = []
+    right = claims.CLAIM.alone
+    assert right is not None
 
-    async def noted(tx: Transaction, ids: list[str], *given: Any) -> list[Taken]:
-        found.append(len(ids))
-        return await take(tx, ids, *given)
+    def noted(items: list[Any]) -> Alone | None:
+        found.extend(items)
+        return right(items)
 
-    monkeypatch.setattr(claims, "take", noted)
+    monkeypatch.setattr(claims, "CLAIM", msgspec.structs.replace(claims.CLAIM, alone=noted))
     return found
 
 
-def test_claims_begin_small_and_grow_while_they_find_connections(sizes: list[int]) -> None:
+def test_claims_begin_small_and_grow_while_they_find_connections(asked: list[claims.Asked]) -> None:
     """Nobody knows at first what a large one would bring: what another tenant has comes with the next one."""
 
     async def scenario(stage: Stage) -> None:
         await stage.node.start()
         assert await stage.ended(await stage.add(1_000, 1_000)) < 5
+        sizes = [len(one.ids) for one in asked]
         assert sizes[0] == CONNECTING_MAX < max(sizes)
         await asyncio.sleep(60)
-        before = len(sizes)
+        before = len(asked)
         assert await stage.ended(await stage.add(2_000, 200)) < 5
-        assert sizes[before] == CONNECTING_MAX, "where there was little, a large claim is not the next"
+        assert len(asked[before].ids) == CONNECTING_MAX, "where there was little, a large claim is not the next"
 
     play(scenario)
 
 
-def test_what_a_crowd_sends_is_read_before_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
-    foreseen: list[int] = []
-    take = claims.take
-
-    async def noted(tx: Transaction, ids: list[str], request: claims.ClaimRequest, known: Any) -> list[Taken]:
-        foreseen.append(len(known))
-        return await take(tx, ids, request, known)
-
-    monkeypatch.setattr(claims, "take", noted)
+def test_what_a_crowd_sends_is_read_before_it_is_due(
+    asked: list[claims.Asked], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(SqliteDatabase, "shared", True)  # else of schedules alone
 
     async def scenario(stage: Stage) -> None:
@@ -104,16 +100,16 @@ def test_what_a_crowd_sends_is_read_before_it_is_due(monkeypatch: pytest.MonkeyP
         few = await stage.add(1_500, 10)
         crowd = await stage.add(3_000, CROWD + 50)
         assert await stage.ended(few) < 3
-        assert sum(foreseen) == 0
+        assert not any(one.foreseen for one in asked)
         assert await stage.ended(crowd) < 5
-        assert sum(foreseen) == len(crowd)
+        assert sum(len(one.foreseen) for one in asked) == len(crowd)
         assert len(stage.node.foresight.provisions) == 0
 
     play(scenario)
 
 
 def test_claims_grow_though_a_few_always_wait_for_a_connection(
-    sizes: list[int], monkeypatch: pytest.MonkeyPatch
+    asked: list[claims.Asked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those are about to take one from a call that ends."""
     monkeypatch.setattr(SpawningSender, "connecting", property(lambda self: CONNECTING_MAX // 4))
@@ -121,7 +117,7 @@ def test_claims_grow_though_a_few_always_wait_for_a_connection(
     async def scenario(stage: Stage) -> None:
         await stage.node.start()
         assert await stage.ended(await stage.add(1_000, 1_000)) < 5
-        assert max(sizes) > CONNECTING_MAX
+        assert max(len(one.ids) for one in asked) > CONNECTING_MAX
 
     play(scenario)
 

@@ -22,7 +22,8 @@ async def foresee(world: World, *ids: str, chars_max: int = CHARS) -> dict[str, 
 
 async def take(world: World, foreseen: dict[str, Foreseen], *ids: str, **fields: Any) -> list[Taken]:
     request = world.request(**fields)
-    taken = await world.database.write(lambda tx: claims.take(tx, list(ids), request, foreseen), Lane.FIRE)
+    taken: list[Taken]
+    (taken,) = await world.database.write_batch(claims.CLAIM, [claims.Asked(list(ids), request, foreseen)])
     said = {one.claimed.id: one for one in taken}
     assert said == await stored(world, *said, claim_id=request.claim_id), "as the store has it"
     return taken
@@ -132,7 +133,7 @@ async def test_a_claim_that_is_asked_for_again_says_the_same(world: World) -> No
     request = world.request()
 
     async def claim() -> dict[str, Taken]:
-        taken = await world.database.write(lambda tx: claims.take(tx, ids, request, foreseen), Lane.FIRE)
+        (taken,) = await world.database.write_batch(claims.CLAIM, [claims.Asked(ids, request, foreseen)])
         return {one.claimed.id: one for one in taken}
 
     assert await claim() == await claim()

@@ -11,10 +11,10 @@ from tasktick.errors import StoreBroken, StoreFull
 from tasktick.store import one_step, plain_tasks, sqlite
 from tasktick.store.connect import DatabaseError, raw_connection
 from tasktick.store.migrate import migrate
-from tasktick.store.one_step import Bound, OneStep
+from tasktick.store.one_step import Apart, Bound, OneStep
 from tasktick.store.sqlite import WRITER_PRAGMAS
 from tasktick.store.task_rows import NewRow
-from tests.unit.store.test_writer import broken, full
+from tests.unit.store.writing import broken, full
 
 TABLES = ("tasks", "task_details", "payloads", "counts", "events")
 OLD = (3, 40, 1)
@@ -38,9 +38,9 @@ def row(number: int, tenant: str = "a", host: str = "h") -> NewRow:
     return NewRow(shape, (task_id, 7, 8, 9, None, None, None, "{}"), (task_id, f'{{"n": {number}}}'))
 
 
-def bound(*rows: NewRow) -> Bound:
+def bound(*rows: NewRow) -> list[Bound]:
     alone = plain_tasks.alone(rows, [None] * len(rows))
-    return one_step.bound(alone.query, alone.parameters)
+    return [one_step.bound(alone.query, alone.parameters)]
 
 
 def there(raw: Any) -> dict[str, int]:
@@ -50,7 +50,7 @@ def there(raw: Any) -> dict[str, int]:
 @pytest.mark.parametrize("hosts", [("h", "h", "h"), ("h", "i", "h")], ids=["alike", "of two shapes"])
 def test_all_that_is_written_is_what_its_parts_would_write(raw: Any, tmp_path: Path, hosts: tuple[str, ...]) -> None:
     rows = [row(number, host=host) for number, host in enumerate(hosts)]
-    assert OneStep().write(raw, bound(*rows)) == 3 * len(rows) + 2
+    assert OneStep().write(raw, bound(*rows)).changes == 3 * len(rows) + 2
     assert not raw.in_transaction
 
     other = raw_connection(tmp_path / "other.db", WRITER_PRAGMAS)
@@ -70,13 +70,15 @@ def test_one_that_is_at_fault_leaves_nothing_of_the_others(raw: Any) -> None:
         steps.write(raw, bound(row(2), row(1), row(3)))
     assert not raw.in_transaction
     assert there(raw) == before
-    assert steps.write(raw, bound(row(2), row(3))) > 0
+    assert steps.write(raw, bound(row(2), row(3))).changes > 0
 
 
 def test_with_a_quota_nothing_is_written(raw: Any) -> None:
     raw.execute("INSERT INTO tenants (name, created_at, updated_at, max_pending) VALUES ('limited', 1, 1, 5)")
     before = there(raw)
-    assert OneStep().write(raw, bound(row(1), row(2, "limited"))) == 0
+    with pytest.raises(Apart, match="task_create"):
+        OneStep().write(raw, bound(row(1), row(2, "limited")))
+    assert not raw.in_transaction
     assert there(raw) == before
 
 
@@ -122,7 +124,7 @@ def test_where_it_cannot_be_set_up_the_store_is_at_fault_and_no_row(raw: Any) ->
     steps = OneStep()
     with pytest.raises(StoreBroken):
         steps.write(failing, bound(row(1)))  # type: ignore[arg-type] # it stands in for one
-    assert steps.write(raw, bound(row(1))) == 5
+    assert steps.write(raw, bound(row(1))).changes == 5
 
 
 def test_nothing_of_it_is_in_the_file(raw: Any) -> None:
@@ -130,3 +132,28 @@ def test_nothing_of_it_is_in_the_file(raw: Any) -> None:
     assert raw.execute(
         "SELECT count(*) FROM sqlite_schema WHERE type IN ('view', 'trigger') AND name LIKE 'task%'"
     ).fetchone() == (0,)
+
+
+class Unfetched:
+    """A cursor whose last step, which commits, fails."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def fetchone(self) -> Any:
+        raise self._error
+
+
+class FailingAtTheEnd(Failing):
+    """A connection whose answers cannot be fetched."""
+
+    def execute(self, statement: str, *parameters: Any) -> Any:
+        if statement.startswith(self._beginning):
+            return Unfetched(self._error)
+        return self._raw.execute(statement, *parameters)
+
+
+@pytest.mark.parametrize(("error", "said"), [(full(), StoreFull), (broken(), StoreBroken)])
+def test_what_is_answered_is_committed_when_it_is_fetched(raw: Any, error: Exception, said: Any) -> None:
+    with pytest.raises(said):
+        OneStep().write(FailingAtTheEnd(raw, error), bound(row(1)))  # type: ignore[arg-type] # it stands in for one

@@ -19,7 +19,7 @@ from tasktick.store import attempts, claims, counts, dlq, endings, leases, tasks
 from tasktick.store.claims import ClaimRequest
 from tasktick.store.endings import Ended
 from tasktick.store.names import IdempotencyKey, StoredAnswer
-from tasktick.store.protocol import Database, Lane
+from tasktick.store.protocol import Database
 from tasktick.store.tasks import CREATE, Create
 from tests.store import told
 
@@ -130,8 +130,9 @@ class World:
 
     async def claim(self, *ids: str, **fields: Any) -> list[Claimed]:
         """What a claim of these tasks returned."""
-        request = self.request(**fields)
-        return await self.database.write(lambda tx: claims.claim(tx, list(ids), request), Lane.FIRE)
+        asked = claims.Asked(list(ids), self.request(**fields), {})
+        (taken,) = await self.database.write_batch(claims.CLAIM, [asked])
+        return [one.claimed for one in taken]
 
     async def claimed(self, **columns: Any) -> Claimed:
         """A task that was created and claimed."""

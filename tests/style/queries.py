@@ -13,8 +13,11 @@ EXACT_HEADER = re.compile(r"-- name: [a-z][a-z0-9_]*\s*")
 QUERY_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 NOT_DIALECTS = frozenset({"migrations"})
 # What one database has that the other has no use for; only the driver of that one may use it.
-OWN_FILES = {"postgres": frozenset({"history.sql", "marks.sql", "migration.sql", "moving.sql", "server.sql"})}
-OWN_USERS = {"postgres": "tasktick/store/postgres"}
+OWN_FILES = {
+    "postgres": frozenset({"history.sql", "marks.sql", "migration.sql", "moving.sql", "server.sql"}),
+    "sqlite": frozenset({"one_step.sql"}),
+}
+OWN_USERS = {"postgres": "tasktick/store/postgres", "sqlite": "tasktick/store/one_step"}
 
 
 def by_dialect(sources: Iterable[Source]) -> dict[str, dict[str, list[str]]]:

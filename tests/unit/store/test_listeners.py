@@ -8,7 +8,7 @@ import pytest
 
 from tasktick.errors import StoreError, StoreFull
 from tasktick.store.connect import OperationalError
-from tests.unit.store.test_writer import BAD, Bench
+from tests.unit.store.writing import BAD, Bench
 
 WAIT_S = 5
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tasktick.store import queries
-from tasktick.store.queries import load, parse, split
+from tasktick.store.queries import fragments_of, load, parse, split
 
 
 def test_names_bodies_and_the_text_above_them() -> None:
@@ -30,6 +30,12 @@ def test_fragments_may_include_others() -> None:
     fragments = "-- fragment: a\n    a\n\n-- fragment: both\n-- include: a\n    , b\n\n"
     text = f"{fragments}-- name: one\nSELECT\n-- include: both\n;\n"
     assert parse(text) == {"one": ("SELECT\n    a\n    , b",)}
+
+
+def test_fragments_of_another_file_are_named_with_it() -> None:
+    others = fragments_of("-- fragment: a\n    a\n\n-- fragment: both\n-- include: a\n    , b\n\n", "claims.")
+    text = "-- fragment: a\n    c\n\n-- name: one\nSELECT\n-- include: claims.both\n,\n-- include: a\n;\n"
+    assert parse(text, others) == {"one": ("SELECT\n    a\n    , b\n,\n    c",)}
 
 
 def test_comments_within_a_statement_fall_away() -> None:

@@ -45,9 +45,9 @@ WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state IN (2, 5);
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
 -- A claim that is given back leaves that as it was. What comes back: when, the ids of those that are as they were read
--- ahead, and the others whole: what is written of the first, `Foreseen.claimed` (model/task.py) says again. Rows: id, partition, epoch, when it was due; of one that was read ahead, version,
--- wake_at, late_at.
--- name: task_claim
+-- ahead, and the others whole: what is written of the first, `Foreseen.claimed` (model/task.py) says again. Rows: id,
+-- partition, epoch, when it was due; of one that was read ahead, version, wake_at, late_at.
+-- fragment: claim
 UPDATE tasks SET
     claimed_from = state, state = 4, version = version + 1, updated_at = :now,
     attempt = attempt + 1, fence = max(fence + 1, :now), claim_id = :claim_id,
@@ -73,6 +73,8 @@ WHERE tasks.id = row.value->>0
         WHERE earlier.id = tasks.after_id
             AND (earlier.state IN (1, 4, 5, 7) OR (earlier.state = 2 AND earlier.due_at <= :now + :early_ms))
     ));
+
+-- fragment: claim_answer
 SELECT '[[' || :now || ',"' || coalesce(group_concat(foreseen, ''), '') || '",[' || coalesce(group_concat(taken), '') || ']]]'
 FROM (
     SELECT
@@ -89,9 +91,15 @@ FROM (
             -- include: is_foreseen
             AS is_foreseen
         FROM jsonb_each(:rows) AS row CROSS JOIN tasks AS t ON t.id = row.value->>0
-        WHERE changes() > 0 AND t.state = 4 AND t.claim_id = :claim_id
+        WHERE t.state = 4 AND t.claim_id = :claim_id
     ) AS claimed
-);
+)
+
+-- name: task_claim
+    -- include: claim
+SELECT CASE WHEN changes() > 0 THEN (
+    -- include: claim_answer
+) END;
 
 -- What was claimed by an earlier try of this very claim. One that is named twice is one.
 -- name: task_claimed
@@ -124,7 +132,7 @@ WHERE NOT live OR cancel;
 -- With the rows of their attempts. Rows: id, fence, claim_id, now, started_at, sla_met; of the attempt: attempt,
 -- series, picked_at, started_at, node, epoch, status, response_headers, response_body, response_encoding, truncated.
 -- Who runs it undoes it where it does not change every row.
--- name: task_succeed
+-- fragment: success
 UPDATE tasks SET
     state = 10, version = tasks.version + 1, updated_at = row.value->>3, interruptions = 0, started_at = row.value->>4,
     sla_met = coalesce(tasks.sla_met, row.value->>5), completed_at = row.value->>3, reason = NULL,
@@ -132,6 +140,8 @@ UPDATE tasks SET
 FROM jsonb_each(:rows) AS row
 WHERE tasks.id = row.value->>0 AND tasks.state = 4
     AND tasks.fence = row.value->>1 AND tasks.claim_id = row.value->>2;
+
+-- fragment: success_attempts
 INSERT INTO attempts (
     task_id, fence, completed_at, state, attempt, series, picked_at, started_at, node, epoch, status, response_headers,
     response_body, response_encoding, truncated
@@ -140,6 +150,10 @@ SELECT
     value->>0, value->>1, value->>3, 'succeeded', value->>6, value->>7, value->>8, value->>9, value->>10, value->>11,
     value->>12, value->>13, value->>14, value->>15, value->>16
 FROM jsonb_each(:rows) WHERE changes() = :count;
+
+-- name: task_succeed
+    -- include: success
+    -- include: success_attempts
 
 -- Rows: id, fence, claim_id, state, now, attempt, due_at, new_fence, interruptions, uncounted, started_at,
 -- sla_met, completed_at, reason.

@@ -3,10 +3,14 @@
 -- one JSON array in one cell.
 
 -- None of the rows of new tasks, if a tenant of those that are `unlimited` has a quota.
--- fragment: unless_limited
-    NOT EXISTS (
+-- fragment: limited
+    EXISTS (
         SELECT 1 FROM tenants WHERE max_pending IS NOT NULL AND name IN (SELECT value FROM json_each(:unlimited))
     )
+
+-- fragment: unless_limited
+    NOT
+    -- include: limited
 
 -- The three rows of new tasks. What they share is read once (`SHAPE`), what is each one's own off its row (`ROW`, of
 -- store/task_rows.py, in their order): to read a column off a row costs as much as to write it. What most do not bring is
@@ -79,19 +83,22 @@ FROM jsonb_each(:rows) WHERE
 -- has a quota, nothing.
 -- fragment: told
 INSERT INTO counts (tenant, state, tasks)
-SELECT value->>0, value->>1, value->>2 FROM json_each(:counts) WHERE
-    -- include: unless_limited
+SELECT value->>0, value->>1, value->>2 FROM json_each(:counts) WHERE true
 ON CONFLICT (tenant, state) DO UPDATE SET tasks = counts.tasks + excluded.tasks;
 INSERT INTO events (at, upto, items)
-SELECT :at, coalesce((SELECT upto FROM events ORDER BY sequence DESC LIMIT 1), 0) + :events, :items WHERE
-    -- include: unless_limited
-;
+SELECT :at, coalesce((SELECT upto FROM events ORDER BY sequence DESC LIMIT 1), 0) + :events, :items;
 
 -- name: task_create
+SELECT RAISE(ABORT, 'task_create') WHERE
+    -- include: limited
+;
     -- include: rows
     -- include: told
 
 -- name: task_create_alike
+SELECT RAISE(ABORT, 'task_create_alike') WHERE
+    -- include: limited
+;
     -- include: rows_alike
     -- include: told
 
