@@ -188,6 +188,14 @@ def _address(folder: Path | None, *, trusted: bool) -> str | None:
     return f"http://{address}:{port}" if address.version == 4 else f"http://[{address}]:{port}"
 
 
+def why_default(asked: Asked, environment: Mapping[str, str], folders: Iterable[Path] = DATA_FOLDERS) -> str | None:
+    """Why the default address was tried, though there is a data folder."""
+    folder = _folder(asked, folders)
+    if asked.url or environment.get("TASKTICK_URL") or folder is None or os.path.lexists(folder / ADDRESS_FILE):
+        return None
+    return f"No daemon runs with the data folder {folder}: one that does says there where it listens."
+
+
 class Session:
     """A command's way to the server, and how it prints."""
 

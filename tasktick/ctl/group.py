@@ -1,5 +1,6 @@
 """The command group `ctl`: its nouns, loaded when they are called, and its exit codes."""
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -7,7 +8,7 @@ import click
 
 from tasktick.client.core import BadRequest, Problem, Unreachable
 from tasktick.ctl import render
-from tasktick.ctl.connect import server_options
+from tasktick.ctl.connect import Asked, server_options, why_default
 
 REFUSED = 1
 UNREACHABLE = 3
@@ -108,6 +109,9 @@ class CtlGroup(LazyGroup):
             ctx.exit(REFUSED)
         except Unreachable as error:
             render.say(f"Error: {render.clean(error.url)} cannot be reached: {render.clean(error.why)}.")
+            why = why_default(ctx.ensure_object(Asked), os.environ)
+            if why is not None:
+                render.say(f"  {render.clean(why)}")
             render.say("  Is TaskTick running there? Start it with `tasktick serve`, or name another with --url.")
             ctx.exit(UNREACHABLE)
         except BrokenPipeError:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tasktick.ctl.connect import Asked, Place, locate
+from tasktick.ctl.connect import Asked, Place, locate, why_default
 from tests.fakes.api_stub import ApiStub, refused, told
 from tests.unit.ctl.conftest import Ctl
 
@@ -119,6 +119,19 @@ def test_unreachable(ctl: Ctl) -> None:
     assert result.stdout == ""
     assert "http://127.0.0.1:9 cannot be reached: Connection refused." in result.stderr
     assert "tasktick serve" in result.stderr
+
+
+def test_a_folder_whose_daemon_has_stopped_is_told_of(tmp_path: Path) -> None:
+    """Its address went with it: what is tried is the default, which may be another daemon's."""
+    (tmp_path / "operator.key").write_text("tk_1")
+    said = why_default(Asked(), {}, [tmp_path])
+    assert said is not None
+    assert str(tmp_path) in said
+    assert why_default(Asked(url="http://127.0.0.1:9"), {}, [tmp_path]) is None
+    assert why_default(Asked(), {"TASKTICK_URL": "http://127.0.0.1:9"}, [tmp_path]) is None
+    assert why_default(Asked(), {}, [tmp_path / "none"]) is None
+    (tmp_path / "address").write_text("http://127.0.0.1:9\n")
+    assert why_default(Asked(), {}, [tmp_path]) is None
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "http://user:word@127.0.0.1", "\x1b[31m"])

@@ -1,2 +1,2 @@
--- loses: events: SELECT count(*) FROM events
+-- loses: batches of events: SELECT count(*) FROM events
 DROP TABLE events, event_head;
