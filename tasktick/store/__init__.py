@@ -10,9 +10,9 @@ are in `sql/<dialect>/<noun>.sql` under the same names.
 Invariants:
 
 * A write is acknowledged after its commit, never before; with SQLite the commit is synced (FULL).
-* A task row changes only through `claims.take`, `endings.end`, `endings.succeed`, `tasks.change` and `waiting.let_go`:
-  each demands the state before, and the lease's term or the attempt's fence. What does not match is stale: counted,
-  dropped.
+* A task row changes only through `claims.CLAIM`, the batches of `endings`, `tasks.change` and `waiting.let_go`, by the
+  statements of a transaction or in one step (`one_step`): each demands the state before, and the lease's term or the
+  attempt's fence. What does not match is stale: counted, dropped.
 * A schedule moves only by a plan (`schedules.carry_out`): tasks, ledger and cursor in one transaction.
 * Counts by state and tenant are kept as deltas in the same transaction.
 * On SQLite a commit whose fate is unknown stops the process (`StoreBroken`); on PostgreSQL it is found out

@@ -66,6 +66,7 @@ class OneStep:
     def write(self, raw: RawConnection, parts: Sequence[Bound]) -> Written:
         """Carry these out, all of them or none. What is raised says whether anything may be on disk: only `StoreBroken`
         does."""
+        assert parts, "a step does something"
         queries = tuple(part.query for part in parts)
         made = _made_of(queries)
         if raw.in_transaction:
@@ -122,7 +123,8 @@ def _made_of(queries: tuple[str, ...]) -> _Made:
     ]
     view = "_and_".join(queries)
     quoted, given = ", ".join(f'"{one}"' for one in columns), ", ".join(f":{one}" for one in columns)
-    returned = f" RETURNING {', '.join(f'({one})' for one in answers)}" if answers else ""
+    named_answers = (f"({one}) AS answer_{at}" for at, one in enumerate(answers))
+    returned = f" RETURNING {', '.join(named_answers)}" if answers else ""
     return _Made(
         f"CREATE TEMP VIEW IF NOT EXISTS {view} ({quoted}) AS SELECT {', '.join('NULL' for _ in columns)}",
         f"CREATE TEMP TRIGGER IF NOT EXISTS {view}_in_one_step INSTEAD OF INSERT ON {view} BEGIN\n{body}END",

@@ -133,7 +133,7 @@ class PostgresWriter(LaneWriter):
                 break
             taken.append(waiting.popleft())
             rows += job.rows
-            if job.batch is None:
+            if job.batch is None or job.batch.is_prompt:
                 break
         return taken
 

@@ -2,12 +2,18 @@
 
 Jobs queue in lanes (claims and completions, creates, upkeep). While a transaction commits, the next one
 gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit. Many who
-create go in two lots (`Lots`): while one is written, the other is answered and comes again.
-A batch that fails is split until the bad item stands alone, so that one bad row fails by itself. A transaction is first
-made without marks between its parts: each would be two statements more, and each statement hands the interpreter's lock
-over. Where a part has to be undone, all of it is made again with them, and so are those that follow for a while.
-A full disk refuses what waits and recovers by itself; a commit or a checkpoint whose fate is unknown ends the
-writer: nothing is written after it.
+create go in two lots (`Lots`): while one is written, the other is answered and comes again. A claim is handed on, with
+the ends that wait, while the commit before it is under way.
+
+What is written most is one step for all who share a commit (`one_step`): a statement that is a transaction by itself.
+Where there is anything else, or a part of it turns out to need more, it is a transaction of the operations of all. A
+transaction is first made without marks between its parts: each would be two statements more, and each statement hands
+the interpreter's lock over. Where a part has to be undone, all of it is made again with them, and so are those that
+follow for a while.
+
+A batch that fails is split until the bad item stands alone, so that one bad row fails by itself. A full disk refuses
+what waits and recovers by itself; a commit or a checkpoint whose fate is unknown ends the writer: nothing is written
+after it.
 
 An operation may run twice, when another of its transaction is refused, or that is rolled back and split: it must not
 keep what it did outside the transaction.
@@ -17,13 +23,16 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+import msgspec
+
 from tasktick import logs
 from tasktick.clock import turns
 from tasktick.errors import StoreBroken, StoreError, StoreFull
 from tasktick.store.connect import DatabaseError, Link, RawConnection, is_full
-from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers, lot_of
+from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers
+from tasktick.store.lots import Lots
 from tasktick.store.one_step import Apart, OneStep, bound
-from tasktick.store.protocol import Alone, Lane
+from tasktick.store.protocol import Alone, Batch, Lane
 from tasktick.store.sqlite import PartFailed, SqliteTransaction, at_once, in_savepoint, step, write_with
 
 T = TypeVar("T")
@@ -34,10 +43,6 @@ TURN_ROWS_MAX = {Lane.FIRE: 1_000, Lane.CREATE: 500, Lane.UPKEEP: 1}
 MARKED_AFTER = 100
 # Of a batch that was not for one step there is more on its way: so many transactions with it are made in parts.
 IN_PARTS_AFTER = 100
-# So long the event loop takes for a caller whom it answers and hears again, some 40 us, and a thread for his rows.
-ANSWERED_SECONDS = 0.00005
-# How much the last commit counts of what commits take.
-NEWEST_COUNTS = 0.1
 # As many fill a commit: nothing is waited for then.
 FULL_ROWS = TURN_ROWS_MAX[Lane.CREATE]
 # After so much an idle moment is used to move the log into the file; after more, it is done without one. Who waits for
@@ -49,36 +54,21 @@ CHECKPOINT_BUSY_ROWS = 4_000
 CHECKPOINT_BUSY_CHARS = 16_777_216
 
 
-class Lots:
-    """How many of those who create share a commit.
+class Group(msgspec.Struct):
+    """Jobs that are one statement: those of a batch; an operation is one by itself."""
 
-    Left to themselves, all who call and wait for their answer fall into step: they are written in one commit, while the
-    event loop has nothing to do, and then answered and heard, while the store has nothing to do. As two lots, each is
-    written while the other is answered. That is worth a second sync where a commit takes no longer than it takes to
-    answer and hear all of them: on a slow disk they go together.
-    """
+    batch: Batch | None
+    jobs: list[Job]
 
-    def __init__(self) -> None:
-        # Callers of the last commit, and who has come since it was answered: the same ones, as far as anybody can tell.
-        self._last = 0
-        self._since = 0
-        # What a commit took of late.
-        self._seconds = 0.0
+    @property
+    def name(self) -> str:
+        """What its batch is called."""
+        return "" if self.batch is None else self.batch.name
 
-    def came(self) -> None:
-        """Somebody waits."""
-        self._since += 1
-
-    def wrote(self, callers: int, seconds: float) -> None:
-        """So many are answered, whom it took so long to write."""
-        self._last, self._since = callers, 0
-        if callers:
-            self._seconds += (seconds - self._seconds) * NEWEST_COUNTS
-
-    def share(self, waiting: int) -> int:
-        """How many go now, if so many wait: half of all, those who will soon come again among them."""
-        callers = waiting + max(0, self._last - self._since)
-        return lot_of(callers) if self._seconds <= callers * ANSWERED_SECONDS else max(callers, 1)
+    @property
+    def items(self) -> list[Any]:
+        """Those of all jobs, in order."""
+        return [item for job in self.jobs for item in job.items]
 
 
 class SqliteWriter(LaneWriter):
@@ -113,6 +103,7 @@ class SqliteWriter(LaneWriter):
         await asyncio.gather(self._write_in_turn(), self._write_ahead())
 
     async def _write_in_turn(self) -> None:
+        """Write all that waits, one commit after the other."""
         while self._broken is None:
             if self._in_turn and not self._claim_waits():  # who writes ahead does
                 await _cleared(self._wake)
@@ -136,9 +127,10 @@ class SqliteWriter(LaneWriter):
         """Where a claim waits while something is written, hand it on with the ends that wait: its turn comes at once
         then, and not when the event loop has heard of what was before it, settled that, and come back here."""
         while self._broken is None and not self._closing:
-            if self._in_turn == 1 and self._claim_waits():
-                await self._commit(self._take([Lane.FIRE]))
-            else:
+            jobs = self._take([Lane.FIRE]) if self._in_turn == 1 and self._claim_waits() else []
+            if jobs:
+                await self._commit(jobs)
+            else:  # it may be that the claim that waited was taken back
                 await _cleared(self._wake_ahead)
 
     def _claim_waits(self) -> bool:
@@ -229,7 +221,7 @@ class SqliteWriter(LaneWriter):
             return
         groups = _grouped(jobs)
         clock = asyncio.get_running_loop().time
-        began = clock()
+        began, is_behind = clock(), self._in_turn > 0
         try:
             outcomes, chars, changes = await self._written(groups)
         except StoreError as error:
@@ -245,56 +237,54 @@ class SqliteWriter(LaneWriter):
             self.commits += 1
             self._rows_in_log += sum(job.rows for job in jobs)
             self._chars_in_log += chars
-            self._lots.wrote(sum(job.lane is Lane.CREATE for job in jobs), clock() - began)
-            self._settle([job for group in groups for job in group], outcomes)
+            callers = sum(job.lane is Lane.CREATE for job in jobs)
+            if callers:
+                self._lots.wrote(callers, None if is_behind else clock() - began)
+            self._settle([job for group in groups for job in group.jobs], outcomes)
             self.committed()
 
-    async def _written(self, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
-        """An outcome for each job in order, characters bound, rows changed; in one step, if these can be that."""
+    async def _written(self, groups: list[Group]) -> tuple[list[Any], int, int]:
+        """An outcome for each job in order, characters bound, rows changed; in one step, if these can be that.
+
+        What turns out to be none is made in parts, behind what has been handed on meanwhile.
+        """
         parts = self._as_one_step(groups)
         if parts is not None:
             step_parts = [bound(part.query, part.parameters) for part in parts]
             try:
                 written = await self._in_thread(lambda raw: self._one_step.write(raw, step_parts))
             except Apart as apart:
-                self._not_one_step(groups, parts, apart.query)
+                for group, part in zip(groups, parts, strict=True):
+                    if part.query == apart.query:
+                        self._in_parts[group.name] = IN_PARTS_AFTER
             else:
                 outcomes = [
                     outcome
                     for group, part, answer in zip(groups, parts, written.answers, strict=True)
-                    for outcome in answers(group, part.results if part.read is None else part.read(answer))
+                    for outcome in answers(group.jobs, _read(group, part, answer))
                 ]
                 return outcomes, sum(part.chars for part in step_parts), written.changes
         return await self._in_thread(lambda raw: self._write(raw, groups))
 
-    def _as_one_step(self, groups: list[list[Job]]) -> list[Alone] | None:
+    def _as_one_step(self, groups: list[Group]) -> list[Alone] | None:
         """What these jobs write, if that can be one step: put together here, where what they bring is at hand."""
-        batches = [group[0].batch for group in groups]
-        if not all(batch is not None and batch.alone is not None for batch in batches):
+        found = [self._maker(group) for group in groups]
+        makers = [maker for maker in found if maker is not None]
+        if len(makers) < len(groups):
             return None
-        names = [batch.name for batch in batches if batch is not None]
-        waits = [name for name in names if self._in_parts.get(name)]
-        for name in waits:
-            self._in_parts[name] -= 1
-        if waits:
+        made = [maker(group.items) for maker, group in zip(makers, groups, strict=True)]
+        parts = [part for part in made if part is not None]
+        return parts if len(parts) == len(groups) else None
+
+    def _maker(self, group: Group) -> Callable[[list[Any]], Alone | None] | None:
+        """What makes a single statement of these, if that is to be tried."""
+        left = self._in_parts.get(group.name, 0)
+        if left:
+            self._in_parts[group.name] = left - 1
             return None
-        parts: list[Alone] = []
-        for group in groups:
-            batch = group[0].batch
-            assert batch is not None
-            assert batch.alone is not None
-            part = batch.alone([item for job in group for item in job.items])
-            if part is None:
-                return None
-            parts.append(part)
-        return parts
+        return None if group.batch is None else group.batch.alone
 
-    def _not_one_step(self, groups: list[list[Job]], parts: list[Alone], query: str) -> None:
-        for group, part in zip(groups, parts, strict=True):
-            if part.query == query and group[0].batch is not None:
-                self._in_parts[group[0].batch.name] = IN_PARTS_AFTER
-
-    def _write(self, raw: RawConnection, groups: list[list[Job]]) -> tuple[list[Any], int, int]:
+    def _write(self, raw: RawConnection, groups: list[Group]) -> tuple[list[Any], int, int]:
         """Run every group in one transaction. It is the connection's thread that does."""
         if not self._marked:
             try:
@@ -318,31 +308,43 @@ class SqliteWriter(LaneWriter):
         self._crash(error)
 
 
-def _grouped(jobs: list[Job]) -> list[list[Job]]:
+def _grouped(jobs: list[Job]) -> list[Group]:
     """Jobs of one batch together, so that they are one statement; the order of lanes stays."""
-    groups: dict[object, list[Job]] = {}
+    groups: dict[object, Group] = {}
     for job in jobs:
-        groups.setdefault(job.batch.name if job.batch else id(job), []).append(job)
+        key = job.batch.name if job.batch else id(job)
+        if key in groups:
+            groups[key].jobs.append(job)
+        else:
+            groups[key] = Group(job.batch, [job])
     return list(groups.values())
 
 
-def _run(
-    raw: RawConnection, tx: SqliteTransaction, groups: list[list[Job]], *, marks: bool
-) -> tuple[list[Any], int, int]:
+def _read(group: Group, part: Alone, answer: Any) -> list[Any]:
+    """The results of what is committed. Whoever's cannot be read hears of that, and nobody else."""
+    if part.read is None:
+        return part.results
+    try:
+        return part.read(answer)
+    except Exception as error:  # noqa: BLE001 - it is written: nothing of it may be tried again
+        return [error] * len(group.items)
+
+
+def _run(raw: RawConnection, tx: SqliteTransaction, groups: list[Group], *, marks: bool) -> tuple[list[Any], int, int]:
     """Run every group in the open transaction: an outcome for each job in order, characters bound, rows changed."""
     tx.has_marks = marks
     outcomes: list[Any] = []
     changes_before = raw.total_changes
     for group in groups:
-        first = group[0]
-        if first.batch is None:
-            assert first.operation is not None
-            outcomes.append((in_savepoint if marks else at_once)(raw, tx, first.operation))
+        if group.batch is None:
+            [job] = group.jobs
+            assert job.operation is not None
+            outcomes.append((in_savepoint if marks else at_once)(raw, tx, job.operation))
             continue
-        items = [item for job in group for item in job.items]
-        results = step(first.batch.operation(tx, items))
-        assert len(results) == len(items), f"{first.batch.name} must answer each item"
-        outcomes += answers(group, results)
+        items = group.items
+        results = step(group.batch.operation(tx, items))
+        assert len(results) == len(items), f"{group.batch.name} must answer each item"
+        outcomes += answers(group.jobs, results)
     return outcomes, tx.bound_chars, raw.total_changes - changes_before
 
 

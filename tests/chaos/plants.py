@@ -33,7 +33,7 @@ def ack_before_commit() -> None:
             def run(raw: Any) -> None:
                 raw.execute("BEGIN IMMEDIATE")
                 outcomes, *_ = writer._run(raw, sqlite.SqliteTransaction(raw), groups, marks=True)
-                loop.call_soon_threadsafe(self._settle, [job for group in groups for job in group], outcomes)
+                loop.call_soon_threadsafe(self._settle, [job for group in groups for job in group.jobs], outcomes)
                 time.sleep(UNSYNCED_S)
                 raw.execute("COMMIT")
 

@@ -44,16 +44,21 @@ class FaultyLink(InlineLink):
     def __init__(self, raw: RawConnection, life: Life, random: Random, disk: Disk) -> None:
         super().__init__(raw, life, random)
         self._disk = disk
+        # The fate of a commit is not known: the thread does nothing more.
+        self._unknown = False
 
     async def call(self, work: Callable[[RawConnection], T]) -> T:
         disk = self._disk
 
         def faulty(raw: RawConnection) -> T:
             disk.begin()
+            if self._unknown:
+                raise StoreBroken("What was written before it has failed.")
             if disk.full:
                 disk.refusals += 1
                 raise StoreFull("The disk that holds the store is full.")
             lie, disk.lie = disk.lie, None
+            self._unknown = lie is not None
             if lie == "undone":
                 raise StoreBroken("A commit failed and its fate is unknown: it did not happen")
             result = work(raw)

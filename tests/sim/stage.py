@@ -50,23 +50,25 @@ class Disk:
 
 
 class DiskLink:
-    """A connection without a thread, on that disk."""
+    """A connection without a thread, on that disk: it does one thing after the other, as a thread does."""
 
     def __init__(self, name: str, raw: RawConnection, disk: Disk) -> None:
         self.name = name
         self._raw = raw
         self._disk = disk
+        self._turn = asyncio.Lock()
 
     async def call(self, work: Callable[[RawConnection], T]) -> T:
         self._disk.calls[self.name] += 1
         await asyncio.sleep(HOP_S)
-        if self.name == "writer":
-            await asyncio.sleep(self._disk.slow_s)
-            if self._disk.broken:
-                raise StoreBroken("A commit failed and its fate is unknown: the disk is broken")
-            if self._disk.full:
-                raise StoreFull("The disk that holds the store is full.")
-        result = work(self._raw)
+        async with self._turn:
+            if self.name == "writer":
+                await asyncio.sleep(self._disk.slow_s)
+                if self._disk.broken:
+                    raise StoreBroken("A commit failed and its fate is unknown: the disk is broken")
+                if self._disk.full:
+                    raise StoreFull("The disk that holds the store is full.")
+            result = work(self._raw)
         await asyncio.sleep(HOP_S)
         return result
 

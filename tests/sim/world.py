@@ -51,18 +51,21 @@ class Life:
 
 
 class InlineLink:
-    """A connection without a thread: what a dead process asks of it never happens."""
+    """A connection without a thread, which does one thing after the other as a thread does: what a dead process asks of
+    it never happens."""
 
     def __init__(self, raw: RawConnection, life: Life, random: Random) -> None:
         self._raw = raw
         self._life = life
         self._random = random
+        self._turn = asyncio.Lock()
 
     async def call(self, work: Callable[[RawConnection], T]) -> T:
-        await asyncio.sleep(self._random.random() * 0.002)
-        if self._life.dead:
-            raise Died
-        result = work(self._raw)
+        async with self._turn:
+            await asyncio.sleep(self._random.random() * 0.002)
+            if self._life.dead:
+                raise Died
+            result = work(self._raw)
         # The commit is done and its caller does not know yet: a death here is an acknowledged nothing.
         await asyncio.sleep(self._random.random() * 0.002)
         if self._life.dead:

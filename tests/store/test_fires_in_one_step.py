@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tasktick.model.state import State
 from tasktick.store import claims, events
 from tasktick.store.connect import raw_connection
@@ -98,3 +100,24 @@ async def test_what_it_answers_is_on_disk(tmp_path: Path) -> None:
         assert other.execute("SELECT state FROM tasks").fetchall() == [(State.RUNNING,)]
         other.close()
         assert steps_of(database) >= {frozenset({"task_claim_told"})}
+
+
+async def test_an_answer_that_cannot_be_read_is_nobody_elses(tmp_path: Path) -> None:
+    """All of it is on disk then: whoever came along is told what has become of his, and nothing is tried again."""
+    async with drivers.sqlite(tmp_path) as database:
+        world = World(database)
+        await world.start()
+        claimed = await world.claimed()
+        bad = await world.create()
+        raw = raw_connection(tmp_path / "tasktick.db")
+        raw.execute("UPDATE payloads SET payload = '{\"target\": 5}' WHERE task_id = ?", (bad,))
+        raw.close()
+        end, made = await world.answered(claimed), Create(world.task())
+        asked = claims.Asked([bad], world.request(), {})
+        (taken,), ended, created = await asyncio.gather(
+            database.write_batch(claims.CLAIM, [asked]), world.end(end), world.create_all([made])
+        )
+        assert isinstance(taken, msgspec.ValidationError)
+        assert ([one.state for one in ended], created) == ([State.SUCCEEDED], [None])
+        assert (await world.state(bad)).state is State.RUNNING, "until its lease has passed"
+        await world.check_counts()

@@ -3,7 +3,7 @@
 import pytest
 
 from tasktick.store.lanes import TOGETHER
-from tasktick.store.writer import ANSWERED_SECONDS, Lots
+from tasktick.store.lots import ANSWERED_SECONDS, Lots
 
 QUICK = 0.000_1
 
@@ -54,5 +54,7 @@ def test_where_a_commit_takes_long_all_go_together() -> None:
 def test_one_slow_commit_changes_nothing() -> None:
     lots = after(64, 64)
     lots.wrote(64, 0.01)
-    lots.wrote(0, 5.0)  # of other things
+    lots.wrote(64, None)  # behind something else
+    for _ in range(64):
+        lots.came()
     assert lots.share(64) == 32

@@ -1,7 +1,9 @@
 """What a writer hands on while something is written: one claim, with the ends that wait; nothing after the unknown."""
 
 import asyncio
+from typing import Any
 
+import msgspec
 import pytest
 
 from tasktick.clock import turns
@@ -40,3 +42,70 @@ async def test_only_one_claim_is_handed_on_ahead_and_creates_are_not(bench: Benc
     bench.link.free.set()
     await asyncio.gather(*writes)
     assert bench.order == ["first", "claim", "next claim", "create"]
+
+
+class Gates:
+    """A connection on which each thing waits until it is let through."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._gates: list[asyncio.Event] = []
+        bench.link.call = self._call  # type: ignore[method-assign] # it stands in for it
+
+    async def _call(self, work: Any) -> Any:
+        gate = asyncio.Event()
+        self._gates.append(gate)
+        await gate.wait()
+        return work(self._bench.raw)
+
+    @property
+    def asked(self) -> int:
+        """How many came."""
+        return len(self._gates)
+
+    async def let_through(self, place: int) -> None:
+        """That one, and everything that follows from it."""
+        self._gates[place].set()
+        await turns(8)
+
+
+async def test_who_waits_only_for_what_was_handed_on_ahead_is_woken_by_its_end(bench: Bench) -> None:
+    gates = Gates(bench)
+    first = asyncio.ensure_future(bench.writer.write(bench.noting("first")))
+    await turns(8)
+    claim = asyncio.ensure_future(bench.writer.write(bench.noting("claim"), Lane.FIRE))
+    await turns(8)
+    create = asyncio.ensure_future(bench.writer.write(bench.noting("create")))
+    await turns(8)
+    await gates.let_through(0)
+    assert (first.done(), gates.asked) == (True, 2), "it waits for the claim, to go with what else comes"
+    await gates.let_through(1)
+    assert (claim.done(), gates.asked) == (True, 3)
+    await gates.let_through(2)
+    assert await create == "create"
+
+
+async def test_a_claim_that_was_taken_back_is_not_handed_on(bench: Bench) -> None:
+    gates = Gates(bench)
+    first = asyncio.ensure_future(bench.writer.write(bench.noting("first")))
+    await turns(8)
+    claim = asyncio.ensure_future(bench.writer.write(bench.noting("claim"), Lane.FIRE))
+    await asyncio.sleep(0)
+    claim.cancel()
+    await turns(8)
+    assert gates.asked == 1
+    await gates.let_through(0)
+    assert await first == "first"
+    assert (bench.crashes, bench.writer.waiting_rows) == ([], 0)
+
+
+async def test_two_claims_are_two_commits(bench: Bench) -> None:
+    gates = Gates(bench)
+    batch = msgspec.structs.replace(bench.batch("claim", Lane.FIRE), is_prompt=True)
+    claims = [asyncio.ensure_future(bench.writer.write_batch(batch, [name])) for name in "abc"]
+    await turns(8)
+    assert gates.asked == 2
+    for place in range(3):
+        await gates.let_through(place)
+    assert [await one for one in claims] == [["a!"], ["b!"], ["c!"]]
+    assert bench.turns == [["a"], ["b"], ["c"]]

@@ -30,14 +30,18 @@ FROM line_fires AS l WHERE l.task_id IN (SELECT value FROM json_each(:ids));
 
 -- Whether something hangs on the ends of these fires: who stands in their lines or waits for them, or a count of fires
 -- that gave up.
--- name: lines_any_bound
-SELECT json_array(json(iif(
+-- fragment: any_bound
     EXISTS (SELECT 1 FROM line_fires WHERE task_id IN (SELECT value FROM json_each(:tasks)))
     OR EXISTS (SELECT 1 FROM schedules WHERE holder_id IN (SELECT value FROM json_each(:tasks)))
     OR EXISTS (
         SELECT 1 FROM json_each(:schedules) AS given
         CROSS JOIN schedules AS s ON s.id = given.value WHERE s.consecutive_failures > 0
-    ), 'true', 'false'
+    )
+
+-- name: lines_any_bound
+SELECT json_array(json(iif(
+    -- include: any_bound
+    , 'true', 'false'
 )));
 
 -- name: lines_leave

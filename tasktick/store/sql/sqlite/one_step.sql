@@ -31,15 +31,12 @@ WHERE tasks > 0 AND changes() > 0;
 ;
 
 -- Successes with what follows from them; nothing, if one of them is stale, or something hangs on the end of a fire among
--- them (`lines_any_bound`).
+-- them.
 -- name: task_succeed_told
 SELECT RAISE(ABORT, 'task_succeed_told')
-WHERE EXISTS (SELECT 1 FROM line_fires WHERE task_id IN (SELECT value FROM json_each(:tasks)))
-    OR EXISTS (SELECT 1 FROM schedules WHERE holder_id IN (SELECT value FROM json_each(:tasks)))
-    OR EXISTS (
-        SELECT 1 FROM json_each(:schedules) AS given
-        CROSS JOIN schedules AS s ON s.id = given.value WHERE s.consecutive_failures > 0
-    );
+WHERE
+    -- include: lines.any_bound
+;
     -- include: claims.success
 SELECT RAISE(ABORT, 'task_succeed_told') WHERE changes() <> :count;
     -- include: claims.success_attempts
