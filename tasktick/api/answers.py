@@ -356,6 +356,13 @@ class BulkDone(Answered):
 
     matched: int
     changed: int
+    left: Annotated[
+        int,
+        Meta(
+            description="Of those that were matched, these are dead by `outcome_unknown`: the call may have arrived, "
+            "so a retry or a replay by filter does not send it again. Name them by id, or dead letters by this reason."
+        ),
+    ]
     condensed: Annotated[
         int | UnsetType,
         Meta(description="Times of the schedule that were asked for and have no task: a backfill runs them."),

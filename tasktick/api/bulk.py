@@ -30,6 +30,7 @@ class Step(msgspec.Struct, frozen=True):
 
     matched: int = 0
     changed: int = 0
+    left: int = 0
     states: list[TaskState] = []
 
 
@@ -39,15 +40,17 @@ class Tally(msgspec.Struct, frozen=True):
     beyond: str | None = None
     matched: int = 0
     changed: int = 0
+    left: int = 0
 
     def after(self, step: Step, beyond: str | None) -> "Tally":
         """This, and one step more."""
-        return Tally(beyond, self.matched + step.matched, self.changed + step.changed)
+        return Tally(beyond, self.matched + step.matched, self.changed + step.changed, self.left + step.left)
 
     def stored(self, *, ended: bool, beside: Document) -> StoredAnswer:
         """The answer; until it is known, where to go on."""
         if ended:
-            return StoredAnswer(OK, encode({"matched": self.matched, "changed": self.changed, **beside}).decode())
+            counts = {"matched": self.matched, "changed": self.changed, "left": self.left}
+            return StoredAnswer(OK, encode({**counts, **beside}).decode())
         return StoredAnswer(OK, "", {"tally": encode(self).decode()})
 
 
@@ -60,6 +63,10 @@ class Bulk(Protocol):
 
     async def act(self, tx: Transaction, ids: list[str]) -> Step:
         """Do it to those of them that match still."""
+        ...
+
+    async def left(self, tx: Transaction, ids: list[str]) -> int:
+        """How many of these it would leave as they are, since they may have been done already."""
         ...
 
 
@@ -89,19 +96,24 @@ async def _step(
     call: Call, bulk: Bulk, tally: Tally, key: IdempotencyKey | None, told: Document, *, dry_run: bool
 ) -> tuple[Tally, bool]:
     """One slice; whether it was the last one."""
-    ids = await call.ports.database.read(lambda tx: bulk.ids(tx, tally.beyond, SLICE))
+
+    async def found(tx: Transaction) -> tuple[list[str], Step]:
+        ids = await bulk.ids(tx, tally.beyond, SLICE)
+        return ids, Step(len(ids), left=await bulk.left(tx, ids) if dry_run and ids else 0)
+
+    ids, counted = await call.ports.database.read(found)
     ended = len(ids) < SLICE
     beyond = ids[-1] if ids else tally.beyond
 
     async def operation(tx: Transaction) -> tuple[Step, Tally]:
-        step = Step(len(ids)) if dry_run or not ids else await bulk.act(tx, ids)
+        step = counted if dry_run or not ids else await bulk.act(tx, ids)
         after = tally.after(step, beyond)
         if key is not None:
             await names.answer(tx, key, after.stored(ended=ended, beside=told))
         return step, after
 
     if key is None and (dry_run or not ids):
-        return tally.after(Step(len(ids)), beyond), ended
+        return tally.after(counted, beyond), ended
     step, after = await call.ports.database.write(operation, Lane.UPKEEP)
     if step.states:
         call.ports.changed(step.states)

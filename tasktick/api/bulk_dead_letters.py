@@ -10,6 +10,7 @@ from tasktick.api.dead_letters import ARCHIVED
 from tasktick.api.decoding import Decoder
 from tasktick.api.schemas import DeadLetterBulk
 from tasktick.errors import IllegalTransition
+from tasktick.model.attempt import OUTCOME_UNKNOWN
 from tasktick.model.change import Change, reopen
 from tasktick.model.state import State
 from tasktick.model.task import TaskState
@@ -36,18 +37,31 @@ class Found(msgspec.Struct, frozen=True):
         """Those of them that match still."""
         return await dlq.matching(tx, self.tenant, self.by, ids)
 
+    async def left(self, tx: Transaction, ids: list[str]) -> int:
+        """None, of whatever is not sent again."""
+        return 0
+
 
 class Replaying(Found, frozen=True):
-    """Run the task of each open one again."""
+    """Run the task of each open one again; not those whose call may have arrived, unless that is asked for."""
 
     async def act(self, tx: Transaction, ids: list[str]) -> Step:
         """Start new series of their tasks."""
         letters = await self.matching(tx, ids)
-        wanted = [letter.task_id for letter in letters if letter.resolution is None]
+        wanted = [letter.task_id for letter in letters if letter.resolution is None and not self._leaves(letter)]
         changes = [change for row in await tasks.states(tx, wanted) if (change := self._change(row)) is not None]
         states = await write_many(tx, changes, self.now)
         written = {state.id for state in states}
-        return Step(len(letters), sum(one in written for one in wanted), states)
+        left = sum(self._leaves(letter) for letter in letters)
+        return Step(len(letters), sum(one in written for one in wanted), left, states)
+
+    async def left(self, tx: Transaction, ids: list[str]) -> int:
+        """How many may have arrived."""
+        return sum(self._leaves(letter) for letter in await self.matching(tx, ids))
+
+    def _leaves(self, letter: DeadLetter) -> bool:
+        is_unknown = letter.resolution is None and letter.reason == OUTCOME_UNKNOWN
+        return is_unknown and self.by.reason != OUTCOME_UNKNOWN
 
     def _change(self, task: TaskState) -> Change | None:
         try:
@@ -80,7 +94,7 @@ class Purging(Found, frozen=True):
         # Older letters of a task that is removed have gone with it.
         if alone:
             await dlq.delete(tx, alone)
-        return Step(len(letters), len(alone) + sum(letter.task_id in gone for letter in last), removed)
+        return Step(len(letters), len(alone) + sum(letter.task_id in gone for letter in last), states=removed)
 
 
 def _is_why(letter: DeadLetter, task: TaskState | None) -> bool:

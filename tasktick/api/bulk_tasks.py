@@ -13,6 +13,7 @@ from tasktick.api.schemas import TaskBulk
 from tasktick.api.task_actions import REPLAYED, decided_by
 from tasktick.api.tasks import written_state
 from tasktick.errors import IllegalTransition, Refused
+from tasktick.model.attempt import OUTCOME_UNKNOWN
 from tasktick.model.change import ACTIONS, Change
 from tasktick.model.ids import wire
 from tasktick.model.state import TERMINAL, State
@@ -85,9 +86,16 @@ class Found(msgspec.Struct, frozen=True):
             left = left[limit:]
         return found[:limit]
 
+    async def left(self, tx: Transaction, ids: list[str]) -> int:
+        """None, of whatever is not sent again."""
+        return 0
+
 
 class Acting(Found, frozen=True, kw_only=True):
-    """An action on each; one whose state does not allow it stays as it is."""
+    """An action on each; one whose state does not allow it stays as it is.
+
+    A retry leaves those whose call may have arrived, unless they are named.
+    """
 
     action: str
     deciding: Deciding
@@ -96,9 +104,17 @@ class Acting(Found, frozen=True, kw_only=True):
         """Change those of them that match still."""
         matching = await listing.matching(tx, self.tenant, self.by, ids)
         rows = await tasks.states(tx, matching)
-        changes = [change for row in rows if (change := self._change(row)) is not None]
+        wanted = [row for row in rows if not self._leaves(row)]
+        changes = [change for row in wanted if (change := self._change(row)) is not None]
         states = await write_many(tx, changes, self.now, self.deciding)
-        return Step(len(matching), len(states), states)
+        return Step(len(matching), len(states), len(rows) - len(wanted), states)
+
+    async def left(self, tx: Transaction, ids: list[str]) -> int:
+        """How many may have arrived."""
+        return sum(self._leaves(row) for row in await tasks.states(tx, ids))
+
+    def _leaves(self, task: TaskState) -> bool:
+        return self.action == "retry" and self.named is None and task.reason == OUTCOME_UNKNOWN
 
     def _change(self, task: TaskState) -> Change | None:
         try:
@@ -117,7 +133,7 @@ class Deleting(Found, frozen=True):
         """Remove those of them that match still."""
         matching = await listing.matching(tx, self.tenant, self.by, ids)
         removed = await remove(tx, self.tenant, matching, self.now)
-        return Step(len(matching), len(removed), removed)
+        return Step(len(matching), len(removed), states=removed)
 
 
 async def write_many(

@@ -9,6 +9,7 @@ import msgspec
 from tasktick.api.faults import Faults
 from tasktick.api.paging import Query
 from tasktick.api.times import instant_ms
+from tasktick.model.attempt import DeathReason
 from tasktick.model.checkin import KINDS, STATUSES
 from tasktick.model.ids import parse
 from tasktick.model.schedule import Outcome
@@ -22,7 +23,7 @@ PAGE_WORDS = frozenset({"limit", "cursor", "order", "fields"})
 SHARED_WORDS = frozenset({"queue", "type", "name", "tag", "schedule_id", "workflow_id", "sla_met", "q"})
 TIME_WORDS = frozenset({"run_after", "run_before", "created_after", "created_before"})
 TASK_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"state"}
-DEAD_LETTER_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"unresolved", "class"}
+DEAD_LETTER_WORDS = PAGE_WORDS | SHARED_WORDS | TIME_WORDS | {"unresolved", "class", "reason"}
 ATTEMPT_WORDS = frozenset({"limit", "cursor"})
 SECRET_WORDS = frozenset({"reveal"})
 KEY_WORDS = frozenset({"limit", "cursor", "revoked"})
@@ -30,6 +31,7 @@ CALENDAR_WORDS = frozenset({"limit", "cursor"})
 CALENDAR_PUT_WORDS = frozenset({"dry_run"})
 TENANT_WORDS = frozenset({"limit", "cursor"})
 CLASSES = frozenset({"receiver", "network", "policy", "platform"})
+DEATH_REASONS: tuple[str, ...] = get_args(DeathReason)
 TEXT_CHARS_MAX = 200
 NO_SUCH_WORD = "There is no such parameter here."
 
@@ -77,12 +79,10 @@ def tasks(faults: Faults, query: Query, now: int) -> TaskFilter:
 def dead_letters(faults: Faults, query: Query) -> DeadLetterFilter:
     """The filter of a list of dead letters: by default those that nobody has dealt with, with `false` the others."""
     known(faults, query, DEAD_LETTER_WORDS)
-    kind = _one(query, "class")
-    if kind is not None and kind not in CLASSES:
-        faults.add("?class", f"This is one of {', '.join(sorted(CLASSES))}.")
     return DeadLetterFilter(
         unresolved=flag(faults, query, "unresolved") if "unresolved" in query else True,
-        class_=kind,
+        class_=choice(faults, query, "class", CLASSES, "") or None,
+        reason=choice(faults, query, "reason", DEATH_REASONS, "") or None,
         **_shared(faults, query),
     )
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from tasktick.api import times
+from tasktick.model.attempt import DeathReason
 from tasktick.model.retry import MAX_ATTEMPTS_LIMIT
 from tasktick.model.state import State
 
@@ -216,6 +217,9 @@ class DeadLetterSelection(Selection):
 
     unresolved: Annotated[bool, Meta(description="Open ones, which is the default, or the others.")] | None = None
     class_: Literal["receiver", "network", "policy", "platform"] | None = field(default=None, name="class")
+    reason: (
+        Annotated[DeathReason, Meta(description="A replay leaves out `outcome_unknown`, unless it is named.")] | None
+    ) = None
 
 
 class TaskBulk(Request):

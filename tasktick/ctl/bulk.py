@@ -13,6 +13,7 @@ from tasktick.ctl.connect import session
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NAMES = click.argument("names", metavar="[ID]...", nargs=-1)
+LEFT = "{} left alone: the call may have arrived (outcome_unknown). Ask the receiver; if it has not: {}"
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only count what would be found.")
 
 
@@ -40,6 +41,7 @@ def dead_letter_selection(command: Command) -> Command:
     flags = [
         click.option("--all", "every", is_flag=True, help="All open ones that match the other filters, if any."),
         click.option("--class", "class_", help="Only of this class: receiver, network, policy or platform."),
+        click.option("--reason", help="Only with this reason, such as outcome_unknown."),
         click.option("--q", "text", metavar="TEXT", help="Only with this in name, key, URL or error text."),
         listing.selection,
         _DRY_RUN,
@@ -57,7 +59,7 @@ def task_filter(given: dict[str, Any]) -> dict[str, Any]:
 
 def dead_letter_filter(given: dict[str, Any]) -> dict[str, Any]:
     """The same for dead letters; `--all` says only that they are open."""
-    asked = {**listing.selected(given), "class": given["class_"], "q": given["text"]}
+    asked = {**listing.selected(given), "class": given["class_"], "reason": given["reason"], "q": given["text"]}
     asked["unresolved"] = True if given["every"] else None
     return {name: value for name, value in asked.items() if value is not None}
 
@@ -85,9 +87,11 @@ def remove(names: Sequence[str], build: Callable[[str], Request], what: str, *, 
         click.get_current_context().exit(1)
 
 
-def carry_out(request: Request, *, sure: Request | None = None, question: str = "", counted: bool = False) -> None:
-    """Send it, and print how many there were: of tasks that are only `counted`, in any state. With `sure`, which counts
-    first, a person is asked."""
+def carry_out(
+    request: Request, *, sure: Request | None = None, question: str = "", counted: bool = False, again: str = ""
+) -> None:
+    """Send it, and print how many there were: of tasks that are only `counted`, in any state; and how those that were
+    left are sent `again`. With `sure`, which counts first, a person is asked."""
     connected = session()
     if sure is not None:
         if not sys.stdin.isatty():
@@ -100,6 +104,8 @@ def carry_out(request: Request, *, sure: Request | None = None, question: str = 
     else:
         counts = answer.json() or {}
         render.table(("matched", "changed"), [(counts.get("matched"), counts.get("changed"))])
+        if left := counts.get("left"):
+            render.say(LEFT.format(left, again))
         if note := counts.get("note"):
             render.say(render.clean(str(note)))
         elif counted and counts.get("matched"):

@@ -10,8 +10,9 @@ from tasktick.client.core import Request
 from tasktick.ctl import bulk, listing, render
 from tasktick.ctl.connect import new_key, server_options, session
 
-OPEN = ("id", "class", "error", "died_at", "name", "target")
-RESOLVED = ("id", "class", "error", "died_at", "resolution", "name", "task_id")
+OPEN = ("id", "class", "reason", "error", "died_at", "name", "target")
+AGAIN = "tasktick ctl dlq replay ID..., or --reason outcome_unknown for all of them."
+RESOLVED = ("id", "class", "reason", "error", "died_at", "resolution", "name", "task_id")
 
 
 @click.group("dlq")
@@ -29,10 +30,11 @@ def group() -> None:
 
 @group.command("list")
 @click.option("--class", "class_", help="Only of this class: receiver, network, policy or platform.")
+@click.option("--reason", help="Only with this reason, such as outcome_unknown.")
 @click.option("--resolved", is_flag=True, help="Those that were replayed or archived, not the open ones.")
 @listing.filters
 @server_options
-def list_letters(class_: str | None, resolved: bool, **given: Any) -> None:
+def list_letters(class_: str | None, reason: str | None, resolved: bool, **given: Any) -> None:
     """List dead letters, newest first.
 
     \b
@@ -40,7 +42,8 @@ def list_letters(class_: str | None, resolved: bool, **given: Any) -> None:
       tasktick ctl dlq list
       tasktick ctl dlq list --queue mail --all -o json
     """
-    asked = {**listing.query(given), "class": class_, "unresolved": False if resolved else None}
+    asked = {**listing.query(given), "class": class_, "reason": reason}
+    asked["unresolved"] = False if resolved else None
     columns = RESOLVED if resolved else OPEN
     listing.show(
         core.list_dead_letters(asked),
@@ -49,6 +52,7 @@ def list_letters(class_: str | None, resolved: bool, **given: Any) -> None:
         empty=_empty,
         every=given["every"],
         whole=("id", "class", "resolution"),
+        spare=("class",),
     )
 
 
@@ -100,11 +104,14 @@ def show(name: str) -> None:
 def replay(names: tuple[str, ...], target_url: str | None, **given: Any) -> None:
     """Run what gave up again: the same task, with a new series of attempts.
 
+    Filters leave out what is dead by outcome_unknown, whose call may have arrived, unless --reason names it.
+
     \b
     Examples:
       tasktick ctl dlq replay dlq_019a...
       tasktick ctl dlq replay dlq_019a... --to https://app.example/fixed
       tasktick ctl dlq replay --all --class network --dry-run
+      tasktick ctl dlq replay --reason outcome_unknown --queue mail
     """
     if by := bulk.asked(names, bulk.dead_letter_filter(given), given):
         if target_url is not None:
@@ -160,7 +167,7 @@ def _act_on_all(
     action: str, by: dict[str, Any], given: dict[str, Any], sure: Request | None = None, question: str = ""
 ) -> None:
     request = core.act_on_dead_letters(action, by, dry_run=given["dry_run"], idempotency_key=new_key())
-    bulk.carry_out(request, sure=sure, question=question)
+    bulk.carry_out(request, sure=sure, question=question, again=AGAIN)
 
 
 def _act(names: tuple[str, ...], build: Callable[[str], Request]) -> None:

@@ -99,7 +99,7 @@ def _act(action: str, names: tuple[str, ...], given: dict[str, Any] | None = Non
     if given is not None and (by := bulk.asked(names, bulk.task_filter(given), given)):
         dry_run = given["dry_run"]
         request = core.act_on_tasks(action, by, dry_run=dry_run, idempotency_key=new_key())
-        bulk.carry_out(request, counted=dry_run)
+        bulk.carry_out(request, counted=dry_run, again=f"tasktick ctl task {action} ID...")
         return
     connected = session()
     answers, done = connected.each(names, lambda name: core.act_on_task(name, action, new_key()))
@@ -151,6 +151,8 @@ def run(names: tuple[str, ...], **given: Any) -> None:
 @server_options
 def retry(names: tuple[str, ...], **given: Any) -> None:
     """Try dead, cancelled, expired or waiting-to-retry tasks again, now.
+
+    Filters leave out those that are dead by outcome_unknown: their call may have arrived.
 
     \b
     Examples:

@@ -18,6 +18,12 @@ from tasktick.model.task import Claimed, Payload
 
 AttemptState = Literal["succeeded", "failed", "interrupted", "lease_lost", "unknown", "released"]
 ErrorClass = Literal["receiver", "network", "policy", "platform"]
+# Why a task gives up.
+DeathReason = Literal[
+    "attempts_exhausted", "rejected", "no_retry", "forbidden_address", "bad_target", "poison", "outcome_unknown"
+]
+# At most once is asked for, and the call may have arrived.
+OUTCOME_UNKNOWN = "outcome_unknown"
 
 POISON_PUSH = 10
 NO_RETRY_CODES = frozenset({"forbidden_address", "bad_target"})
@@ -149,7 +155,7 @@ def _begins_by(claimed: Claimed) -> int:
 def _why_not_again(claimed: Claimed, answer: Answer, failure: Failure) -> str | None:
     """The reason for which a failed attempt is the last one, if it is."""
     if claimed.at_most_once and answer.byte_left and answer.status is None:
-        return "outcome_unknown"
+        return OUTCOME_UNKNOWN
     if failure.code in NO_RETRY_CODES:
         return failure.code
     if answer.status is not None and not is_retryable(answer.status):
@@ -201,7 +207,7 @@ def interrupt(claimed: Claimed, policy: RetryPolicy, node: str, now: int, random
     )
     reason = None
     if claimed.at_most_once:
-        reason = "outcome_unknown"
+        reason = OUTCOME_UNKNOWN
     elif interruptions >= POISON_PUSH:
         reason = "poison"
     wait_ms = 0 if interruptions == 1 else asked_delay_ms(policy, interruptions - 1, None, random)
@@ -247,7 +253,7 @@ def release(claimed: Claimed, node: str, now: int, *, sent: bool) -> End:
         now,
         row,
         due_at=None if dead else claimed.due_at,
-        reason="outcome_unknown" if dead else None,
+        reason=OUTCOME_UNKNOWN if dead else None,
         interruptions=claimed.interruptions,
         uncounted=claimed.uncounted + (1 if sent else 0),
         started_at=claimed.started_at,

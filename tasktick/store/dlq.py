@@ -14,6 +14,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, omit_defaults=True):
 
     unresolved: bool | None = True
     class_: str | None = msgspec.field(default=None, name="class")
+    reason: str | None = None
     queue: str | None = None
     type: str | None = None
     name: str | None = None

@@ -149,6 +149,7 @@ async def test_states_and_classes_are_checked(served: Served) -> None:
     assert await pointers("tasks/cancel", {"state": "odd"}) == {"/filter/state"}
     assert await pointers("tasks/cancel", {"state": []}) == {"/filter/state"}
     assert await pointers("dlq/replay", {"class": "odd"}) == {"/filter/class"}
+    assert await pointers("dlq/replay", {"reason": "odd"}) == {"/filter/reason"}
 
 
 async def test_who_may(served: Served) -> None:
@@ -200,13 +201,13 @@ async def test_the_first_answer_is_given_again(served: Served) -> None:
     again = await _keyed(served, {"queue": "mail"})
     other = await _keyed(served, {"queue": "mail"}, dry_run=True)
 
-    assert first.json == {"matched": 1, "changed": 1}
+    assert first.json == {"matched": 1, "changed": 1, "left": 0}
     assert (again.raw, again.headers["Idempotency-Replayed"]) == (first.raw, "true")
     assert (other.status, other.code) == (422, "idempotency_key_reused")
     dry = {"filter": {"queue": "mail"}, "dry_run": True}
     for _ in range(2):
         answer = await served.ask("POST", "/v1/tasks/run", dry, headers={"Idempotency-Key": "bulk-2"})
-        assert answer.json == {"matched": 1, "changed": 0}
+        assert answer.json == {"matched": 1, "changed": 0, "left": 0}
 
 
 async def test_what_was_cut_off_goes_on_where_it_stopped(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +224,7 @@ async def test_what_was_cut_off_goes_on_where_it_stopped(served: Served, monkeyp
     await served.run(made[4])
     whole = await _keyed(served, {"state": "succeeded"})
 
-    assert whole.json == {"matched": 5, "changed": 5}
+    assert whole.json == {"matched": 5, "changed": 5, "left": 0}
     assert await states(served, made) == [*["ready"] * 4, "succeeded"]
     assert (await _keyed(served, {"state": "succeeded"})).headers["Idempotency-Replayed"] == "true"
 

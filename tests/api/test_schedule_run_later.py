@@ -34,11 +34,11 @@ async def test_tasks_are_run_by_their_ids_once(served: Served) -> None:
     first = await served.ask("POST", "/v1/tasks/run", body)
     second = await served.ask("POST", "/v1/tasks/run", body)
 
-    assert first.json == {"matched": 3, "changed": 3}
-    assert second.json == {"matched": 0, "changed": 0}
+    assert first.json == {"matched": 3, "changed": 3, "left": 0}
+    assert second.json == {"matched": 0, "changed": 0, "left": 0}
     assert (await outcomes(served, schedule))[:4] == ["run(run_later)"] * 3 + ["skipped(paused)"]
     alone = await served.ask("POST", "/v1/tasks/run", {"ids": [ids[3], stranger["id"], f"tsk_{0:032x}", "key:none"]})
-    assert alone.json == {"matched": 2, "changed": 2}
+    assert alone.json == {"matched": 2, "changed": 2, "left": 0}
     oddities: list[dict[str, Any]] = [{}, {"ids": []}, {"ids": ids, "filter": {}}, {"ids": ids * 300}]
     for odd in oddities:
         assert (await served.ask("POST", "/v1/tasks/run", odd)).status == 422, odd

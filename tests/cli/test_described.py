@@ -234,7 +234,11 @@ def test_it_answers_as_described_and_keeps_tenants_apart(daemon: Daemon, tmp_pat
     _ask_for_foreign_ids(daemon, ids)
     everything = {"filter": {"created_after": 0}}
     for word in ("cancel", "retry", "run", "delete"):
-        assert daemon.ask(daemon.acme, "POST", f"/v1/tasks/{word}", everything)[1] == {"matched": 0, "changed": 0}
+        assert daemon.ask(daemon.acme, "POST", f"/v1/tasks/{word}", everything)[1] == {
+            "matched": 0,
+            "changed": 0,
+            "left": 0,
+        }
     seen = answers_as_described(daemon.url, daemon.acme, _document(daemon), tmp_path)
     statuses = Counter(entry["response"]["status"] for entry in json.loads(seen)["log"]["entries"])
     assert statuses[200] + statuses[201] > len(table()) * int(EXAMPLES) // 3, statuses

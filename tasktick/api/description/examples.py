@@ -74,7 +74,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "PauseRequest": {"until": "2030-12-02T00:00:00Z", "note": "The shop is closed."},
     "Trigger": {"target": {"body": {"report": "daily", "again": True}}},
-    "BulkDone": {"matched": 12, "changed": 0},
+    "BulkDone": {"matched": 12, "changed": 0, "left": 0},
     "BatchMade": {"data": [{"id": "tsk_019b2f0e7a4c7d1e8f3a5b6c7d8e9f00"}]},
     "Health": {"status": "ok"},
     "Ready": {"status": "ready", "reasons": []},

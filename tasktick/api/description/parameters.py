@@ -103,6 +103,7 @@ QUERY: Mapping[str, tuple[Schema, str]] = {
 
 # Where a word means something else than elsewhere.
 QUERY_OF: Mapping[tuple[str, str], tuple[Schema, str]] = {
+    ("/v1/dlq", "reason"): ({"type": "string", "enum": list(filters.DEATH_REASONS)}, "Why it gave up"),
     ("/v1/events", "type"): (
         {"type": "array", "items": {"type": "string", "enum": list(TYPES)}},
         "Only events of these types, and `gap`",

@@ -25,6 +25,7 @@ DONE = {"matched": 12, "changed": 9}
         ("task run --queue mail --type t --name n", "tasks/run", {"type": "t", "name": "n"}),
         ("task delete --queue mail --created-before 2026-01-01T00:00:00Z --yes", "tasks/delete", None),
         ("dlq replay --queue mail --all --class network", "dlq/replay", {"unresolved": True, "class": "network"}),
+        ("dlq replay --queue mail --reason outcome_unknown", "dlq/replay", {"reason": "outcome_unknown"}),
         ("dlq archive --queue mail", "dlq/archive", {}),
         ("dlq purge --queue mail --resolved --yes", "dlq/purge", {"unresolved": False}),
     ],
@@ -128,6 +129,23 @@ def test_a_person_is_asked_before_things_are_gone(
     assert result.exit_code == (0 if len(sent) > 1 else 1)
     assert "Remove 12 " in result.stderr
     assert [asked.document["dry_run"] for asked in stub.asked] == sent
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        ("dlq replay --all", "tasktick ctl dlq replay ID..., or --reason outcome_unknown"),
+        ("task retry --state dead", "tasktick ctl task retry ID..."),
+    ],
+)
+def test_what_is_left_is_told_of(ctl: Ctl, stub: ApiStub, command: str, advice: str) -> None:
+    stub.tell(told(DONE | {"left": 3}), told(DONE | {"left": 0}))
+    said = ctl(*command.split()).stderr
+
+    assert said.startswith("3 left alone: the call may have arrived (outcome_unknown).")
+    assert said.count("\n") == 1
+    assert advice in said
+    assert "left alone" not in ctl(*command.split()).stderr
 
 
 def test_what_is_only_counted_may_not_be_what_would_change(ctl: Ctl, stub: ApiStub) -> None:

@@ -27,11 +27,11 @@ LETTER: dict[str, Any] = {
 
 def test_dlq_list(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(told({"data": [LETTER], "next_cursor": None}), told({"data": [], "next_cursor": None}))
-    result = ctl("dlq", "list", "--class", "network", "--resolved", "--queue", "mail")
+    result = ctl("dlq", "list", "--class", "network", "--reason", "poison", "--resolved", "--queue", "mail")
     assert result.exit_code == 0, result.stderr
-    assert stub.asked[0].path == "/v1/dlq?queue=mail&class=network&unresolved=false"
+    assert stub.asked[0].path == "/v1/dlq?queue=mail&class=network&reason=poison&unresolved=false"
     assert result.stdout.splitlines()[1].split() == [
-        *(ID, "network", "refused", "2026-02-10T08:00:00.000Z", "-", "invoice-771", TASK_ID)
+        *(ID, "network", "attempts_exhausted", "refused", "2026-02-10T08:00:00.000Z", "-", "invoice-771", TASK_ID)
     ]
     assert "no open dead letters" in ctl("dlq", "list").stderr
     assert stub.asked[1].path == "/v1/dlq"
@@ -40,8 +40,8 @@ def test_dlq_list(ctl: Ctl, stub: ApiStub) -> None:
 def test_dlq_list_of_open_ones_says_what_was_called(ctl: Ctl, stub: ApiStub) -> None:
     stub.tell(told({"data": [LETTER], "next_cursor": None}))
     assert [line.split() for line in ctl("dlq", "list").stdout.splitlines()] == [
-        ["ID", "CLASS", "ERROR", "DIED_AT", "NAME", "TARGET"],
-        [ID, "network", "refused", "2026-02-10T08:00:00.000Z", "invoice-771", "http://x/"],
+        ["ID", "CLASS", "REASON", "ERROR", "DIED_AT", "NAME", "TARGET"],
+        [ID, "network", "attempts_exhausted", "refused", "2026-02-10T08:00:00.000Z", "invoice-771", "http://x/"],
     ]
 
 

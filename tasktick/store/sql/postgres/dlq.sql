@@ -18,6 +18,7 @@ FROM json_to_recordset(:rows::text::json) AS given (
 -- fragment: dead_letter_filter
         AND (:unresolved::boolean IS NULL OR (l.resolution IS NULL) = :unresolved::boolean)
         AND (:class::text IS NULL OR l.class = :class::text)
+        AND (:reason::text IS NULL OR l.reason = :reason::text)
         AND (:queue::text IS NULL OR t.queue = :queue::text)
         AND (:type::text IS NULL OR d.type = :type::text)
         AND (:name::text IS NULL OR d.name = :name::text)

@@ -17,6 +17,7 @@ FROM json_each(:rows) WHERE true;
 -- fragment: dead_letter_filter
         AND (:unresolved IS NULL OR (l.resolution IS NULL) = :unresolved)
         AND (:class IS NULL OR l.class = :class)
+        AND (:reason IS NULL OR l.reason = :reason)
         AND (:queue IS NULL OR t.queue = :queue)
         AND (:type IS NULL OR d.type = :type)
         AND (:name IS NULL OR d.name = :name)
