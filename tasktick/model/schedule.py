@@ -231,6 +231,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Who must still stand there, if it rests on that."""
     gives_way_to: str | None = None
     """The schedule whose fire takes the place of its own, if that is written with it."""
+    withdrawn_at: int = 0
+    """When fires were withdrawn, if any were: others are told."""
 
     @property
     def rows(self) -> int:
@@ -286,7 +288,7 @@ def take_back(schedule: Schedule, tasks: Mapping[str, TaskState], by: Recorder) 
         return Plan(schedule, without_ahead(schedule), seen)
     ahead = tasks.get(schedule.next_id)
     if ahead is not None and not is_started(ahead):
-        return Plan(schedule, without_ahead(schedule), seen, withdrawn=(ahead,))
+        return Plan(schedule, without_ahead(schedule), seen, withdrawn=(ahead,), withdrawn_at=by.now)
     after, row = decide_started(schedule, tasks, by)
     changes = () if ahead is None else freed(ahead, by.now)
     return Plan(schedule, without_ahead(after), seen, changes=changes, ledger=(row,))

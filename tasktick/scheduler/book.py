@@ -308,4 +308,5 @@ class Book:
             tuple(self._ledger),
             joins=() if self._line is None else tuple(self._line.joins),
             line=line,
+            withdrawn_at=self.moment.by.now,
         )

@@ -143,7 +143,7 @@ async def _foreign(tx: Transaction, plans: Sequence[Plan], term: Term) -> set[in
 async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
     withdrawn = [(task.id, task.tenant, int(task.state)) for plan in plans for task in plan.withdrawn]
     if withdrawn:
-        await tasks.delete(tx, withdrawn, at=max(plan.after.updated_at for plan in plans))
+        await tasks.delete(tx, withdrawn, at=max(plan.withdrawn_at for plan in plans))
     changes = [change for plan in plans for change in plan.changes]
     if changes:
         assert len({one.after.id for one in changes}) == len(changes), "each task is changed once"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tasktick.api.times import written
 from tasktick.model.state import State
 from tests.api.calendar import (
     ALL,
@@ -20,6 +21,7 @@ from tests.api.calendar import (
     read,
 )
 from tests.api.served import URL, Served, ids_of
+from tests.fakes.event_stream import listening
 
 
 async def test_a_patch_replaces_what_it_names(served: Served) -> None:
@@ -288,6 +290,18 @@ async def test_a_deleted_schedule_fires_no_more(served: Served) -> None:
     assert [one["state"] for one in left] == ["succeeded"]
     assert (await served.ask("DELETE", f"{ALL}/{schedule['id']}")).status == 404
     await pass_ms(served, 3 * MINUTE_MS)
+
+
+async def test_what_a_change_withdraws_is_told_with_the_time_of_the_change(served: Served) -> None:
+    schedule = await made(served)
+    events = f"http://127.0.0.1:{served.port}/v1/events?type=task.deleted"
+    async with listening(served.session, events, served.key, {}) as stream:
+        for method, body in (("PATCH", {"every": "2h"}), ("DELETE", None)):
+            served.world.now += 1_000
+            answer = await served.ask(method, f"{ALL}/{schedule['id']}", body)
+            assert answer.status in (200, 204), answer.raw
+            [gone] = await stream.several(1)
+            assert gone.data["at"] == written(served.world.now), method
 
 
 async def test_a_receiver_that_is_gone_pauses_it(served: Served) -> None:
