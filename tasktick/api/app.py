@@ -25,6 +25,7 @@ from tasktick.api.in_flight import InFlight
 from tasktick.api.kept import Kept
 from tasktick.api.knocks import Knocks
 from tasktick.api.limits import (
+    BodyMax,
     body_at_hand,
     common_headers,
     fitting,
@@ -59,6 +60,8 @@ class Api:
         self._router = Router(table())
         self._authenticator = Authenticator(ports.database, ports.clock, ports.key_used)
         self._limits = ports.config.server
+        self._body_max = BodyMax(self._limits.body_max_bytes, "server.body_max_bytes")
+        self._batch_max = BodyMax(self._limits.batch_max_bytes, "server.batch_max_bytes")
         self._in_flight = InFlight()
         self._knocks = Knocks()
         self._rates = Rates(ports.database, ports.clock)
@@ -161,7 +164,7 @@ class Api:
                     principal=principal,
                     request_id=request_id,
                     headers=head.headers,
-                    body=fitting(body, self._limits.body_max_bytes),
+                    body=fitting(body, self._body_max),
                     told=told,
                     remote=connection.address,
                     sent_as=head.method,
@@ -256,16 +259,16 @@ class Api:
     async def _body(self, request: BaseRequest, route: Route) -> bytes:
         """The body of a request that may have one, in a format that is known here."""
         _check_content_type(request.headers, route)
-        limit = self._limits.batch_max_bytes if route.size == "batch" else self._limits.body_max_bytes
-        expected = min(request.content_length or limit, limit)
+        most = self._batch_max if route.size == "batch" else self._body_max
+        expected = min(request.content_length or most.bytes, most.bytes)
         if self._bodies_bytes + expected > BODIES_MAX_BYTES:
             raise Refused("overloaded", "Too many large requests are being read. Try again in a moment.")
-        body = body_at_hand(request.content, limit)
+        body = body_at_hand(request.content, most)
         if body is not None:
             return body
         self._bodies_bytes += expected
         try:
-            return await read_body(request, limit, self._limits.body_timeout_ms)
+            return await read_body(request, most, self._limits.body_timeout_ms)
         finally:
             self._bodies_bytes -= expected
 

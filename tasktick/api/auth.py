@@ -26,6 +26,7 @@ WRONG_KEYS = Rate(20, 60_000, "wrong-keys")
 ADDRESSES_MAX = 10_000
 UNUSED = Bucket()
 
+UNKNOWN_KEY = "This API key is unknown, expired or revoked."
 TENANT_HELP = "A tenant's name is 1 to 64 characters of a-z 0-9 _ -, with a letter or digit at both ends."
 _TENANT = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?", re.ASCII)
 
@@ -100,7 +101,7 @@ class Authenticator:
         if principal is None:
             self._known.pop(fingerprint, None)
             told.update(self._failures.note(address, now).headers)
-            detail = "There is no such key." if key else "Send a key: Authorization: Bearer tt_..."
+            detail = UNKNOWN_KEY if key else "Send a key: Authorization: Bearer tt_..."
             raise Refused("unauthenticated", detail)
         known = self._known[fingerprint] = Known(principal, now)
         self._known.move_to_end(fingerprint)

@@ -12,9 +12,10 @@ import msgspec
 
 from tasktick.api import problems, render
 from tasktick.api.call import Call
+from tasktick.api.decoding import Decoder
 from tasktick.api.schemas import TaskRequest
 from tasktick.api.task_requests import new_task
-from tasktick.api.tasks import OK, TASK, making_of
+from tasktick.api.tasks import OK, making_of
 from tasktick.errors import Refused, TaskTickError
 from tasktick.model.ids import wire
 from tasktick.model.task import TaskState
@@ -32,6 +33,11 @@ WRITE_SLICE = 500
 SLICE_LEAST = 50
 # No key of a client contains it, so no derived key is ever one of a client's.
 JOINT = "\x1f"
+
+# What to do where more comes behind the JSON: `curl -d` takes the ends of lines away.
+NO_LINES = "One task a line is Content-Type: application/x-ndjson; with curl --data-binary, as -d joins the lines."
+
+_ITEM = Decoder(TaskRequest, NO_LINES)
 
 Result = dict[str, Any]
 
@@ -127,9 +133,10 @@ class Reading:
 
     def _request(self, at: int) -> TaskRequest:
         item, limits = self._items[at], self._call.ports.config.server
-        request: TaskRequest = TASK.decode(item, limits.json_depth_max)
+        request: TaskRequest = _ITEM.decode(item, limits.json_depth_max)
         if len(item) > limits.body_max_bytes:
-            raise Refused("payload_too_large", f"A task has at most {limits.body_max_bytes} bytes.")
+            detail = f"A task has at most {limits.body_max_bytes} bytes (server.body_max_bytes)."
+            raise Refused("payload_too_large", detail)
         return request
 
     def _know(self, request: TaskRequest) -> None:

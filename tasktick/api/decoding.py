@@ -41,11 +41,12 @@ _KIND_WORDS = {
 
 
 class Decoder:
-    """Reads bodies of one model."""
+    """Reads bodies of one model; where more comes behind one, it is said what to do."""
 
-    def __init__(self, model: type[msgspec.Struct]) -> None:
+    def __init__(self, model: type[msgspec.Struct], on_more: str = "") -> None:
         self._decoder = msgspec.json.Decoder(model)
         self._model = model
+        self._on_more = on_more
 
     def decode(self, body: bytes | msgspec.Raw, depth_max: int) -> Any:
         """The model, or the refusal that names every fault."""
@@ -58,13 +59,13 @@ class Decoder:
         except msgspec.ValidationError as error:
             raise _refusal(self._faults(raw) or [("", _sentence(str(error)))]) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise unreadable(raw, error) from None
+            raise unreadable(raw, error, self._on_more) from None
 
     def _faults(self, raw: bytes) -> list[Fault]:
         try:
             document = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise unreadable(raw, error) from None
+            raise unreadable(raw, error, self._on_more) from None
         return list(islice(_struct_faults(self._model, document, ""), FAULTS_MAX))
 
 
@@ -78,8 +79,8 @@ def summary(faults: Sequence[Fault]) -> str:
     return first if len(faults) == 1 else f"The request has {len(faults)} faults. The first: {first}"
 
 
-def unreadable(raw: bytes, error: Exception) -> Refused:
-    """Why these bytes are no JSON."""
+def unreadable(raw: bytes, error: Exception, on_more: str = "") -> Refused:
+    """Why these bytes are no JSON; where they are, and more comes behind, what to do."""
     if not raw.strip():
         return Refused("malformed", "The request needs a JSON body.")
     if isinstance(error, UnicodeDecodeError):
@@ -89,7 +90,9 @@ def unreadable(raw: bytes, error: Exception) -> Refused:
     if _SURROGATE.search(raw):
         detail = "Half of a surrogate pair is no character, so it cannot be stored."
         return Refused("validation_failed", detail, errors=[("", detail)])
-    return Refused("malformed", f"The body is no JSON: {str(error).removeprefix('JSON is malformed: ')}.")
+    why = str(error).removeprefix("JSON is malformed: ")
+    advice = f" {on_more}" if on_more and why.startswith("trailing characters") else ""
+    return Refused("malformed", f"The body is no JSON: {why}.{advice}")
 
 
 def check_depth(raw: bytes, depth_max: int) -> None:
@@ -120,7 +123,7 @@ def _shown(name: str) -> str:
 
 def _struct_faults(model: type[msgspec.Struct], document: Any, at: str) -> Iterator[Fault]:
     if not isinstance(document, dict):
-        yield at, "This must be an object."
+        yield at, getattr(model, "ADVICE", {}).get("", "This must be an object.")
         return
     hints = get_type_hints(model)
     fields = {field.encode_name: field for field in msgspec.structs.fields(model)}

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from http import HTTPStatus
 from itertools import chain
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from aiohttp import http_parser, web
@@ -301,23 +301,30 @@ def is_at_hand(stream: StreamReader) -> bool:
     return stream.is_eof() and stream.exception() is None
 
 
-def body_at_hand(stream: StreamReader, limit_bytes: int) -> bytes | None:
+class BodyMax(NamedTuple):
+    """How long a body may be, and by which setting."""
+
+    bytes: int
+    setting: str
+
+
+def body_at_hand(stream: StreamReader, most: BodyMax) -> bytes | None:
     """The body, if all of it is here."""
-    return fitting(stream.read_nowait(), limit_bytes) if is_at_hand(stream) else None
+    return fitting(stream.read_nowait(), most) if is_at_hand(stream) else None
 
 
-def fitting(body: bytes, limit_bytes: int) -> bytes:
+def fitting(body: bytes, most: BodyMax) -> bytes:
     """A body, if it has its size."""
-    if len(body) > limit_bytes:
-        raise _too_long(limit_bytes)
+    if len(body) > most.bytes:
+        raise _too_long(most)
     return body
 
 
-async def read_body(request: BaseRequest, limit_bytes: int, timeout_ms: int) -> bytes:
+async def read_body(request: BaseRequest, most: BodyMax, timeout_ms: int) -> bytes:
     """The body, within its size and its time."""
     length = request.content_length
-    if length is not None and length > limit_bytes:
-        raise _too_long(limit_bytes)
+    if length is not None and length > most.bytes:
+        raise _too_long(most)
     stream = request.content
     await invite(request, request.writer)
     parts: list[bytes] = []
@@ -326,8 +333,8 @@ async def read_body(request: BaseRequest, limit_bytes: int, timeout_ms: int) -> 
         async with asyncio.timeout(timeout_ms / 1_000):
             while part := await stream.readany():
                 taken += len(part)
-                if taken > limit_bytes:
-                    raise _too_long(limit_bytes)
+                if taken > most.bytes:
+                    raise _too_long(most)
                 parts.append(part)
     except TimeoutError:
         raise Refused("request_timeout", "The body of the request did not arrive in time.") from None
@@ -336,8 +343,8 @@ async def read_body(request: BaseRequest, limit_bytes: int, timeout_ms: int) -> 
     return b"".join(parts)
 
 
-def _too_long(limit_bytes: int) -> Refused:
-    return Refused("payload_too_large", f"The body has more than {limit_bytes} bytes.")
+def _too_long(most: BodyMax) -> Refused:
+    return Refused("payload_too_large", f"The body has more than {most.bytes} bytes ({most.setting}).")
 
 
 async def invite(request: BaseRequest, writer: AbstractStreamWriter) -> None:

@@ -23,6 +23,7 @@ from tasktick.api.task_requests import DELAY_MAX_MS, JITTER_MAX_MS, PRIORITY_MAX
 from tasktick.api.times import (
     INSTANT_MAX_MS,
     INSTANT_MIN_MS,
+    OUT_OF_RANGE,
     Duration,
     Instant,
     duration_ms,
@@ -194,7 +195,7 @@ def _instant(faults: Faults, pointer: str, value: Instant | None, timezone: str)
     if at is None:
         faults.add(pointer, f"The clocks of {timezone} go forward over this time, so it does not exist there.")
     elif not INSTANT_MIN_MS <= at <= INSTANT_MAX_MS:
-        faults.add(pointer, "An instant lies in the years 1 to 9999.")
+        faults.add(pointer, OUT_OF_RANGE)
     return at
 
 

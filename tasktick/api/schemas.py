@@ -5,7 +5,7 @@ contract and is brought by a later version: null is taken, a value is refused. `
 it, byte for byte. What stands in `Meta` is for the description; `faults` and their callers check it.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
@@ -149,6 +149,8 @@ class TaskPatch(Request):
 
 class TaskBatch(Request):
     """Tasks to make; each is read by itself, so that a bad one does not spoil the rest."""
+
+    ADVICE: ClassVar = {"": 'This must be an object that has the list: {"tasks": [...]}.'}
 
     tasks: list[Raw]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from tasktick import interpreter
 from tasktick.api import problems, render
-from tasktick.api.batch_reading import Part, Reading, Result
+from tasktick.api.batch_reading import NO_LINES, Part, Reading, Result
 from tasktick.api.call import Call, Reply, encode
 from tasktick.api.decoding import Decoder, unreadable
 from tasktick.api.idempotency import begin, key_of, reply
@@ -29,6 +29,7 @@ from tasktick.store.protocol import Transaction
 from tasktick.store.tasks import CREATE, Create
 
 _BATCH = msgspec.json.Decoder(TaskBatch)
+_IN_FULL = Decoder(TaskBatch, NO_LINES)
 
 
 async def create_many(call: Call) -> Reply:
@@ -67,10 +68,10 @@ def _listed(call: Call) -> Sequence[msgspec.Raw]:
         return _BATCH.decode(call.body).tasks
     except msgspec.ValidationError:
         # Read again the slow way, which finds every fault.
-        Decoder(TaskBatch).decode(call.body, call.ports.config.server.json_depth_max)
+        _IN_FULL.decode(call.body, call.ports.config.server.json_depth_max)
         raise
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise unreadable(call.body, error) from None
+        raise unreadable(call.body, error, NO_LINES) from None
 
 
 async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None) -> list[Result]:

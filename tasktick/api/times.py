@@ -17,6 +17,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT_MIN_MS = -62_135_596_800_000
 INSTANT_MAX_MS = 253_402_300_799_999
 DURATION_CHARS_MAX = 64
+# Numbers between these are no seconds, and as milliseconds they are in the years to 9999.
+_MILLIS_MIN, _MILLIS_MAX = INSTANT_MAX_MS // 1_000, INSTANT_MAX_MS
 SECOND_CHARS = 19  # such as 2026-12-01T09:00:00
 _OFFSETS = frozenset("Zz+-")
 
@@ -35,6 +37,8 @@ _ISO = re.compile(
 _ISO_UNITS_MS: tuple[int, ...] = (7 * 86_400_000, 86_400_000, 3_600_000, 60_000, 1_000)
 
 INSTANT_HELP = "An instant is RFC 3339 with an offset, such as 2026-12-01T09:00:00+01:00, or Unix seconds."
+OUT_OF_RANGE = "An instant lies in the years 1 to 9999."
+MILLIS = "This looks like milliseconds: send seconds, or a text such as 2026-11-20T06:00:00Z."
 DURATION_HELP = (
     'A duration is a number of seconds, or text with units, such as "90s", "1h30m", "500ms", "2d" or "PT90S".'
 )
@@ -44,7 +48,7 @@ def instant_ms(value: Instant) -> int:
     """Milliseconds since the Unix epoch; raises ValueError with a sentence."""
     ms = _written_instant_ms(value) if isinstance(value, str) else _number_ms(value, INSTANT_HELP)
     if not INSTANT_MIN_MS <= ms <= INSTANT_MAX_MS:
-        raise ValueError("An instant lies in the years 1 to 9999.")
+        raise ValueError(OUT_OF_RANGE if isinstance(value, str) or not _MILLIS_MIN <= value <= _MILLIS_MAX else MILLIS)
     return ms
 
 

@@ -114,6 +114,8 @@ async def test_without_a_valid_key(served: Served) -> None:
         answer = await served.ask("GET", "/v1/tasks", headers=headers)
         assert (answer.status, answer.code) == (401, "unauthenticated")
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+        is_sent = headers["Authorization"].startswith("Bearer ")
+        assert ("unknown, expired or revoked" in answer.json["detail"]) == is_sent
     assert (
         await served.ask("GET", "/v1/tasks", key=expired, headers={"Authorization": f"bearer  {expired}"})
     ).status == 200

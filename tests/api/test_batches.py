@@ -121,6 +121,26 @@ async def test_what_is_no_batch(served: Served, body: Any, status: int) -> None:
     assert (answer.status, answer.code) == (status, "validation_failed")
 
 
+async def test_a_list_alone_is_told_where_it_belongs(served: Served) -> None:
+    assert '{"tasks": [...]}' in (await served.ask("POST", BATCH, [TASK])).json["detail"]
+
+
+@pytest.mark.parametrize("first", [TASK, {"tasks": [TASK]}])
+async def test_lines_that_are_not_said_to_be_lines(served: Served, first: Any) -> None:
+    answer = await served.ask("POST", BATCH, raw=lines(first, TASK))
+
+    assert (answer.status, answer.code) == (400, "malformed")
+    assert "application/x-ndjson" in answer.json["detail"]
+
+
+async def test_lines_that_were_joined(served: Served) -> None:
+    answer = await served.ask("POST", BATCH, raw=lines(TASK, TASK).replace(b"\n", b""), headers=NDJSON)
+
+    [refused] = answer.json["data"]
+    assert refused["error"]["code"] == "malformed"
+    assert "--data-binary" in refused["error"]["detail"]
+
+
 async def test_what_cannot_be_read(served: Served) -> None:
     assert (await served.ask("POST", BATCH, raw=b'{"tasks": [}')).code == "malformed"
     assert (await served.ask("POST", BATCH, raw=b"")).code == "malformed"
@@ -140,6 +160,7 @@ async def test_a_task_in_a_batch_is_no_larger_than_one_alone(served: Served) -> 
     answer = await served.ask("POST", BATCH, {"tasks": [large, TASK]})
 
     assert [one.get("error", {}).get("code") for one in answer.json["data"]] == ["payload_too_large", None]
+    assert "server.body_max_bytes" in answer.json["data"][0]["error"]["detail"]
 
 
 async def test_a_batch_counts_once(served: Served) -> None:

@@ -119,9 +119,10 @@ async def test_a_head_without_end_is_cut(served: Served) -> None:
 
 
 async def test_large_bodies(served: Served) -> None:
-    for path, limit in ((b"/v1/tasks", 262_144), (b"/v1/tasks/batch", 16_777_216)):
+    for path, limit, setting in ((b"/v1/tasks", 262_144, "body"), (b"/v1/tasks/batch", 16_777_216, "batch")):
         status, problem = problem_of(await served.wire(post(served, limit + 1, path)))
         assert (status, problem["code"]) == (413, "payload_too_large")
+        assert problem["detail"] == f"The body has more than {limit} bytes (server.{setting}_max_bytes)."
 
 
 async def test_a_body_of_unknown_length_is_counted(served: Served) -> None:

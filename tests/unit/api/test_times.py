@@ -57,6 +57,14 @@ def test_no_instants(text: str | float) -> None:
         instant_ms(text)
 
 
+@pytest.mark.parametrize("number", [1_796_112_000_000, 1_796_112_000_123.5, 253_402_300_800])
+def test_milliseconds_are_told_from_what_no_instant_is(number: float) -> None:
+    with pytest.raises(ValueError, match=r"looks like milliseconds: send seconds"):
+        instant_ms(number)
+    with pytest.raises(ValueError, match="years 1 to 9999"):
+        instant_ms(number * 1_000_000)
+
+
 @given(st.integers(INSTANT_MIN_MS, INSTANT_MAX_MS))
 def test_what_is_written_is_read(ms: int) -> None:
     assert instant_ms(written(ms)) == ms
