@@ -24,9 +24,10 @@ UNREACHABLE = 3
 INTERRUPTED = 130
 # What the server takes unless it is told otherwise.
 JSON_DEPTH = 32
+TASK_MAX_BYTES = 262_144
 
 
-_DRY_RUN = "Look whether each line is JSON whose fields have the right names and kinds; send and write nothing."
+_DRY_RUN = "Look whether each line is JSON, small enough, with fields of the right names and kinds; send nothing."
 
 
 @click.command("import")
@@ -136,6 +137,10 @@ def _checked(lines: list[Line]) -> Settled:
             continue
         try:
             decoder.decode(line.task, JSON_DEPTH)
+            if len(line.task) > TASK_MAX_BYTES:
+                raise Refused(
+                    "payload_too_large", f"A task has at most {TASK_MAX_BYTES} bytes (server.body_max_bytes)."
+                )
         except Refused as refused:
             faults = [{"pointer": pointer, "detail": detail} for pointer, detail in refused.errors]
             settled.refused.append((line, {"code": refused.code, "detail": refused.detail, "errors": faults}))

@@ -178,6 +178,13 @@ def test_a_dry_run_sends_nothing(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> Non
     assert stub.asked == []
 
 
+def test_a_dry_run_finds_what_is_too_large(ctl: Ctl, tmp_path: Path) -> None:
+    path = _file(tmp_path, TASK, {"target": {"url": "http://x/", "body_text": "x" * 262_144}})
+    result = ctl("task", "import", str(path), "--dry-run")
+    assert result.exit_code == 1
+    assert "payload_too_large, the first at line 2" in result.stdout
+
+
 def test_a_dry_run_writes_nothing(ctl: Ctl, stub: ApiStub, tmp_path: Path) -> None:
     path = _file(tmp_path, TASK, b"]")
     result = ctl("task", "import", str(path), "--dry-run")
