@@ -114,7 +114,7 @@ class Acting(Found, frozen=True, kw_only=True):
         return sum(self._leaves(row) for row in await tasks.states(tx, ids))
 
     def _leaves(self, task: TaskState) -> bool:
-        return self.action == "retry" and self.named is None and task.reason == OUTCOME_UNKNOWN
+        return self.action in {"retry", "run"} and self.named is None and task.reason == OUTCOME_UNKNOWN
 
     def _change(self, task: TaskState) -> Change | None:
         try:

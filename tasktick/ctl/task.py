@@ -152,7 +152,7 @@ def run(names: tuple[str, ...], **given: Any) -> None:
 def retry(names: tuple[str, ...], **given: Any) -> None:
     """Try dead, cancelled, expired or waiting-to-retry tasks again, now.
 
-    Filters leave out those that are dead by outcome_unknown: their call may have arrived.
+    Filters leave out those that are dead by outcome_unknown: their call may have arrived. So does `run`.
 
     \b
     Examples:

@@ -55,14 +55,15 @@ async def test_a_replay_by_filter(served: Served) -> None:
     assert await states(served, unknown) == ["ready"] * 3
 
 
-async def test_a_retry_by_filter(served: Served) -> None:
+@pytest.mark.parametrize("action", ["retry", "run"])
+async def test_a_retry_or_a_run_by_filter(served: Served, action: str) -> None:
     unknown, refused = await dead(served)
 
-    assert await counts(served, "tasks/retry", filter={"state": "dead"}, dry_run=True) == (4, 0, 3)
-    assert await counts(served, "tasks/retry", filter={"state": "dead"}) == (4, 1, 3)
+    assert await counts(served, f"tasks/{action}", filter={"state": "dead"}, dry_run=True) == (4, 0, 3)
+    assert await counts(served, f"tasks/{action}", filter={"state": "dead"}) == (4, 1, 3)
     assert await states(served, [*unknown, refused]) == ["dead"] * 3 + ["ready"]
-    assert await counts(served, "tasks/retry", ids=unknown[:1]) == (1, 1, 0)
-    assert await counts(served, "tasks/retry", ids=unknown, filter={"state": "dead"}) == (2, 2, 0)
+    assert await counts(served, f"tasks/{action}", ids=unknown[:1]) == (1, 1, 0)
+    assert await counts(served, f"tasks/{action}", ids=unknown, filter={"state": "dead"}) == (2, 2, 0)
     assert await states(served, unknown) == ["ready"] * 3
 
 

@@ -166,6 +166,7 @@ async def test_dead_letters_are_filtered_like_tasks_and_by_class(world: World) -
     for by, wanted in (
         ({"class": "receiver"}, rejected),
         ({"class": "network"}, cut),
+        ({"reason": "rejected"}, rejected),
         ({"queue": "q"}, rejected),
         ({"tag_name": "a", "tag_value": "b"}, rejected),
         ({"text": "HTTP_404"}, rejected),
