@@ -360,7 +360,8 @@ class BulkDone(Answered):
         int,
         Meta(
             description="Of those that were matched, these are dead by `outcome_unknown`: the call may have arrived, "
-            "so a retry, a run or a replay by filter does not send it again. Name them by id, or dead letters by this reason."
+            "so a retry, a run or a replay by filter does not send it again. Name them by id, or dead letters by this "
+            "reason."
         ),
     ]
     condensed: Annotated[
