@@ -74,26 +74,23 @@ WHERE tasks.id = row.value->>0
             AND (earlier.state IN (1, 4, 5, 7) OR (earlier.state = 2 AND earlier.due_at <= :now + :early_ms))
     ));
 
+-- What was claimed: when, the ids of those that are as they were read ahead, and the others whole. Details and payloads
+-- are looked up of these alone.
 -- fragment: claim_answer
-SELECT '[[' || :now || ',"' || coalesce(group_concat(foreseen, ''), '') || '",[' || coalesce(group_concat(taken), '') || ']]]'
-FROM (
-    SELECT
-        CASE WHEN is_foreseen THEN id END AS foreseen,
-        CASE WHEN is_foreseen THEN NULL ELSE (
-            SELECT
-            -- include: with_payload
-            FROM tasks AS t
-            -- include: and_payload
-            WHERE t.id = claimed.id
-        ) END AS taken
-    FROM (
-        SELECT t.id,
-            -- include: is_foreseen
-            AS is_foreseen
-        FROM jsonb_each(:rows) AS row CROSS JOIN tasks AS t ON t.id = row.value->>0
-        WHERE t.state = 4 AND t.claim_id = :claim_id
-    ) AS claimed
-)
+SELECT
+    '[[' || :now || ',"' || coalesce(group_concat(CASE WHEN
+    -- include: is_foreseen
+    THEN t.id END, ''), '') || '",[' || coalesce(group_concat(CASE WHEN d.id IS NOT NULL THEN
+    -- include: with_payload
+    END), '') || ']]]'
+FROM jsonb_each(:rows) AS row
+CROSS JOIN tasks AS t ON t.id = row.value->>0
+LEFT JOIN task_details AS d ON d.id = t.id AND (
+    -- include: is_foreseen
+) IS NOT TRUE
+LEFT JOIN payloads AS p
+    ON d.id IS NOT NULL AND p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+WHERE t.state = 4 AND t.claim_id = :claim_id
 
 -- name: task_claim
     -- include: claim
