@@ -59,11 +59,6 @@ class Completion:
         """Whether claims should wait until ends are written."""
         return len(self._waiting) >= BACKLOG_MAX
 
-    @property
-    def waiting(self) -> int:
-        """How many ends are not written yet, nor on their way."""
-        return len(self._waiting)
-
     def add(self, end: End) -> None:
         """Write this end with the next batch."""
         self._waiting.append(end)

@@ -13,7 +13,7 @@ from functools import partial
 from tasktick import logs
 from tasktick.clock import until_ms, wait_for_event
 from tasktick.dispatch.attempt import Start, end_of, not_made, request_for
-from tasktick.dispatch.completion import BATCH_ROWS_MAX, Completion
+from tasktick.dispatch.completion import Completion
 from tasktick.dispatch.flight import Flight, Hands
 from tasktick.dispatch.outcome import Outcome
 from tasktick.dispatch.runway import Runway
@@ -32,9 +32,9 @@ from tasktick.store.protocol import Database
 log = logs.get("dispatch")
 
 IDLE_MS = 1_000
-# One that is made while the other is written; more of them are smaller, and each has its price. A server has another
-# connection for ends. A file has one writer for both: while more ends wait than are a batch, there is but one claim.
-CLAIMS_AT_ONCE = 2
+# One that is made while the other is written, where they are written apart; more of them are smaller, and each has its
+# price. This leaves a connection to write ends on. A store with one writer would only have more of them to write.
+CLAIMS_AT_ONCE = {True: 2, False: 1}
 STORE_REST_MS = 500
 BACKLOG_REST_MS = 20
 # Some of what is claimed goes out first: who is next is decided late, so that in a crowd it is somebody else's turn
@@ -98,9 +98,7 @@ class Dispatcher:
         """Claim what may go now; how long until somebody should look again."""
         # A host that was quick and answers no more: what waits for it is put back, and not kept until its calls end.
         self._put_back(self._runway.late(self._claimed_before_ms(self._clock.monotonic_ms())))
-        if self._stopping or self._claims >= CLAIMS_AT_ONCE:
-            return IDLE_MS
-        if self._claims and not self._database.shared and self._completion.waiting > BATCH_ROWS_MAX:
+        if self._stopping or self._claims >= CLAIMS_AT_ONCE[self._database.shared]:
             return IDLE_MS
         if self._completion.backlogged:
             return BACKLOG_REST_MS

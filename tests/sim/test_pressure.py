@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from tasktick.dispatch.completion import BATCH_ROWS_MAX
 from tasktick.dispatch.dispatcher import CONNECTING_MAX
 from tasktick.dispatch.foresight import CROWD
 from tasktick.dispatch.sender import SpawningSender
@@ -121,27 +120,6 @@ def test_claims_grow_though_a_few_always_wait_for_a_connection(
         assert max(len(one.ids) for one in asked) > CONNECTING_MAX
 
     play(scenario)
-
-
-def test_ends_keep_up_with_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file has one writer for both: the next claim is handed on while one is written, as long as few ends wait."""
-    right = claims.CLAIM.alone
-    assert right is not None
-    seen: list[tuple[int, int]] = []
-
-    async def scenario(stage: Stage) -> None:
-        def noted(items: list[Any]) -> Alone | None:
-            seen.append((stage.node.dispatcher._claims, stage.node.completion.waiting))
-            return right(items)
-
-        monkeypatch.setattr(claims, "CLAIM", msgspec.structs.replace(claims.CLAIM, alone=noted))
-        stage.disk.slow_s = 0.02
-        await stage.node.start()
-        assert await stage.ended(await stage.add(1_000, 12_000)) < 20
-
-    play(scenario)
-    assert max(claims for claims, _ in seen) == 2
-    assert max(ends for _, ends in seen) < 4 * BATCH_ROWS_MAX
 
 
 def test_what_does_not_fit_into_the_ready_queue_goes_when_there_is_room() -> None:
