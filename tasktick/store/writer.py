@@ -96,7 +96,9 @@ class SqliteWriter(LaneWriter):
     def _woken(self, lane: Lane) -> None:
         if lane is Lane.CREATE:
             self._lots.came()
-        self._wake_all()
+        self._wake.set()
+        if lane is Lane.FIRE:
+            self._wake_ahead.set()
 
     async def run(self) -> None:
         """Write until closed; what was queued before the close is still written."""
@@ -184,7 +186,9 @@ class SqliteWriter(LaneWriter):
             return await self._link.call(done)
         finally:
             self._in_turn -= 1
-            self._wake_all()
+            self._wake.set()
+            if self._lanes[Lane.FIRE]:
+                self._wake_ahead.set()
 
     def close(self) -> None:
         """Take nothing more; `run` ends when the queue is empty."""
