@@ -85,7 +85,9 @@ class OneStep:
         }
         before = raw.total_changes
         try:
-            row = raw.execute(made.statement, given).fetchone()  # to fetch it is to commit
+            done = raw.execute(made.statement, given)
+            # To fetch what is answered is to commit. Where nothing is, to ask would only give the interpreter away.
+            row = done.fetchone() if any(made.answers) else None
         except MemoryError as error:  # it may have come after the commit
             raise StoreBroken("There was no memory for a commit, and its fate is unknown.") from error
         except Exception as error:

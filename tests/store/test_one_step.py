@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tasktick.errors import StoreBroken, StoreFull
-from tasktick.store import one_step, plain_tasks, sqlite
+from tasktick.store import claims, one_step, plain_tasks, sqlite
 from tasktick.store.connect import DatabaseError, raw_connection
 from tasktick.store.migrate import migrate
 from tasktick.store.one_step import Apart, Bound, OneStep
@@ -155,5 +155,11 @@ class FailingAtTheEnd(Failing):
 
 @pytest.mark.parametrize(("error", "said"), [(full(), StoreFull), (broken(), StoreBroken)])
 def test_what_is_answered_is_committed_when_it_is_fetched(raw: Any, error: Exception, said: Any) -> None:
+    request = claims.ClaimRequest("n", "i", {1: 1}, claim_id=1, now=1, early_ms=0, start_delay_ms=0, margin_ms=0)
+    assert claims.CLAIM.alone is not None
+    alone = claims.CLAIM.alone([claims.Asked([f"{1:032x}"], request, {})])
+    assert alone is not None
+    claim = [one_step.bound(alone.query, alone.parameters)]
+    assert OneStep().write(raw, claim).answers == ['[[1,"",[]]]'], "there is nothing to claim"
     with pytest.raises(said):
-        OneStep().write(FailingAtTheEnd(raw, error), bound(row(1)))  # type: ignore[arg-type] # it stands in for one
+        OneStep().write(FailingAtTheEnd(raw, error), claim)  # type: ignore[arg-type] # it stands in for one
