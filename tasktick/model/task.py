@@ -10,7 +10,7 @@ from itertools import starmap
 from typing import Literal
 
 import msgspec
-from msgspec.structs import force_setattr as _set
+from msgspec.structs import replace
 
 from tasktick.model.ids import ID_CHARS
 from tasktick.model.retry import RetryPolicy
@@ -218,31 +218,30 @@ class Taken(msgspec.Struct, frozen=True, gc=False, array_like=True):
     payload: Payload | None
 
 
-_TAKEN = msgspec.json.Decoder(Taken, strict=False).decode
-
-
 class Foreseen(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A task that will be claimed soon, as its row is now; and what a claim will bring, as the store wrote it."""
+    """A task that will be claimed soon, as its row is now; and what a claim would bring, but for what it sets."""
 
     id: str
     version: int
     state: int
     wake_at: int
     late_at: int | None
-    taken: msgspec.Raw
+    taken: Taken
 
     def claimed(self, now: int, until: int, claim_id: int, epoch: int) -> Taken:
         """What a claim makes of it, that was made then, until then and the task's own time: as `task_claim` does."""
-        taken = _TAKEN(self.taken)
-        one = taken.claimed  # nobody else has it yet
-        _set(one, "attempt", one.attempt + 1)
-        _set(one, "fence", max(one.fence + 1, now))
-        _set(one, "claim_id", claim_id)
-        _set(one, "lease_until", until + one.timeout_ms)
-        _set(one, "claimed_from", self.state)
-        _set(one, "picked_at", now)
-        _set(one, "epoch", epoch)
-        return taken
+        before = self.taken.claimed  # stays: a claim may be tried again
+        one = replace(
+            before,
+            attempt=before.attempt + 1,
+            fence=max(before.fence + 1, now),
+            claim_id=claim_id,
+            lease_until=until + before.timeout_ms,
+            claimed_from=self.state,
+            picked_at=now,
+            epoch=epoch,
+        )
+        return Taken(one, self.taken.payload)
 
 
 def due_of(state: TaskState) -> Due:

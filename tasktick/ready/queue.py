@@ -9,7 +9,7 @@ signalled again while lanes wait before it. So at any time, for each gate: nobod
 are awake as there is room, or a lane of every tenant in line is awake, or the gate is signalled.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from heapq import heapify, heappop, heappush, heapreplace
 
@@ -61,9 +61,10 @@ class ReadyQueue:
     def __len__(self) -> int:
         return len(self._index)
 
-    def contains(self, task_id: str) -> bool:
-        """Whether the task waits here."""
-        return task_id in self._index
+    def missing(self, task_ids: Iterable[str]) -> list[str]:
+        """Those of these that do not wait here, in their order."""
+        index = self._index
+        return [one for one in task_ids if one not in index]
 
     def set_weight(self, tenant: str, weight: float | None) -> None:
         """Give a tenant `weight` shares; None is the default, one."""

@@ -127,7 +127,7 @@ class Loader:
             return
         while not self._is_full():
             timers = await self._timers(stretch, PAGE_ROWS)
-            ids = [one for one in timers.ids if not (self._ready.contains(one) or self._in_hand(one))]
+            ids = [one for one in self._ready.missing(timers.ids) if not self._in_hand(one)]
             if ids:
                 await self._take(await self._near.read(lambda tx, ids=ids: due_store.by_ids(tx, ids)), now)  # type: ignore[misc]
             if len(timers) < PAGE_ROWS:

@@ -154,12 +154,7 @@ CLAIM = Batch(
 async def read_ahead(tx: Transaction, ids: list[str], chars_max: int) -> list[Foreseen]:
     """What claims of these will bring, of those that wait and whose payloads have no more than so many characters."""
     found = await tx.rows("task_foreseen", Foreseen, ids=ids, chars_max=chars_max)
-    return [msgspec.structs.replace(one, taken=text) for one in found if (text := _by_itself(one.taken)) is not None]
-
-
-def _by_itself(taken: msgspec.Raw) -> msgspec.Raw | None:
-    """A row that keeps no page of others in memory; none, if its payload was too large to come."""
-    return None if bytes(taken).endswith(b"null]") else taken.copy()
+    return [one for one in found if one.taken.payload is not None]
 
 
 def by_partition(epochs: Mapping[int, int]) -> str:

@@ -193,7 +193,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
     @invariant()
     def the_queue_says_what_the_model_says(self) -> None:
         assert len(self.queue) == len(self.waiting)
-        assert all(self.queue.contains(task_id) for task_id in self.waiting)
+        assert not self.queue.missing(self.waiting)
         oldest = min((entry.due_at for entry in self.waiting.values()), default=None)
         assert self.queue.oldest_due_at() == oldest
         for task_id, entry in self.waiting.items():

@@ -48,7 +48,7 @@ class Memory:
 
     def holds(self, rows: dict[str, int]) -> set[str]:
         """Which of these are ready."""
-        return {task_id for task_id in rows if self.ready.contains(task_id)}
+        return set(rows).difference(self.ready.missing(rows))
 
 
 async def make(world: World, times: list[int]) -> dict[str, int]:

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
-import msgspec
 import pytest
 
 from tasktick.dispatch import foresight, provisions
 from tasktick.dispatch.foresight import CROWD, Foresight
 from tasktick.dispatch.provisions import KEPT_MS, Provisions
 from tasktick.errors import StoreUnavailable
-from tasktick.model.task import Due, Foreseen
+from tasktick.model.task import Due, Foreseen, Taken
 from tasktick.store import claims
 from tasktick.store.protocol import Database
 from tests.fakes.clock import StandingClock
@@ -62,7 +61,7 @@ class Near:
 
 
 def seen(task_id: str, wake_at: int = SOON) -> Foreseen:
-    return Foreseen(task_id, 1, 2, wake_at, None, msgspec.Raw(b"[]"))
+    return Foreseen(task_id, 1, 2, wake_at, None, cast(Taken, None))
 
 
 def due(number: int, wake_at: int = SOON, tenant: str = "ada", *, is_fire: bool = True) -> Due:

@@ -36,7 +36,7 @@ def test_nothing_waits_in_an_empty_queue() -> None:
     queue = ready()
     assert queue.pop(10, NOW) == []
     assert (len(queue), queue.oldest_due_at(), queue.next_wake_at()) == (0, None, None)
-    assert not queue.contains("a")
+    assert queue.missing(["a"]) == ["a"]
     assert not queue.remove("a")
     assert queue.held_by("a") is None
 
@@ -83,7 +83,7 @@ def test_a_lane_has_a_bound_of_its_own() -> None:
     # A full lane says so even when all is full: its tasks are parked, the others wait to be fed.
     assert queue.push(entry("g")) is Pushed.LANE_FULL
     assert queue.push(entry("h", host="three")) is Pushed.FULL
-    assert not queue.contains("h")
+    assert queue.missing(["h"]) == ["h"]
     assert queue.remove("a")
     assert queue.remove("d")
     push(queue, entry("g"))
@@ -220,7 +220,7 @@ def test_nothing_goes_before_its_time() -> None:
     push(queue, entry("later", wake_at=NOW + 50, due_at=NOW - 9), entry("now"))
     assert ids(queue.pop(9, NOW)) == ["now"]
     assert queue.next_wake_at() == NOW + 50
-    assert queue.contains("later")
+    assert not queue.missing(["later"])
     assert queue.pop(9, NOW + 49) == []
     assert ids(queue.pop(9, NOW + 50)) == ["later"]
     assert queue.next_wake_at() is None
