@@ -68,6 +68,8 @@ FROM (
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
+-- What was due before the clock was set back is judged by when it was due: a clock that shows an earlier time decides
+-- nothing.
 -- A claim that is given back leaves that as it was.
 -- The lease rows are held, in order, until the commit: nobody can acquire a partition past a claim that is under
 -- way, and a claim waits for nobody who only renews. The tasks' rows are changed in order too, and each of them is
@@ -112,7 +114,9 @@ WITH asked AS MATERIALIZED (
         AND t.state + 0 IN (2, 5)
         AND (t.wake_at <= (SELECT now FROM moment) + :early_ms::bigint OR t.wake_at = (:was_due::text::json->>hex_of(t.id))::bigint)
         AND (t.expires_at IS NULL OR t.expires_at > (SELECT now FROM moment))
-        AND (t.decide_by IS NULL OR t.decide_by > (SELECT now FROM moment) OR t.attempt > 0 OR NOT EXISTS (
+        AND (t.decide_by IS NULL OR t.decide_by > greatest(
+            (SELECT now FROM moment), (:was_due::text::json->>hex_of(t.id))::bigint
+        ) OR t.attempt > 0 OR NOT EXISTS (
             SELECT 1 FROM task_details AS d
             JOIN schedules AS s
                 ON s.partition_id = ANY (ARRAY[partition_of(id_of(d.schedule_id))]) AND s.id = id_of(d.schedule_id)
@@ -125,7 +129,9 @@ WITH asked AS MATERIALIZED (
             WHERE earlier.partition_id = ANY (ARRAY[partition_of(t.after_id)]) AND earlier.id = t.after_id
                 AND (
                     earlier.state IN (1, 4, 5, 7)
-                    OR (earlier.state = 2 AND earlier.due_at <= (SELECT now FROM moment) + :early_ms::bigint)
+                    OR (earlier.state = 2 AND earlier.due_at <= greatest(
+                        (SELECT now FROM moment) + :early_ms::bigint, (:was_due::text::json->>hex_of(t.id))::bigint
+                    ))
                 )
             OFFSET 0
         ))

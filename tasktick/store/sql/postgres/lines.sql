@@ -127,7 +127,8 @@ WHERE (partition_id, id) IN (
     AND last_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));
 
 -- Who is first in each of these lines, where nobody is at work any more. It is locked: one that was just cancelled by
--- somebody who has yet to come to its line does not go.
+-- somebody who has yet to come to its line does not go. Whoever is to go no later than that one is in its way also where
+-- a clock that was set back says that neither is due.
 -- name: lines_freed
 SELECT json_agg(json_build_array(
     named.line, json_build_array(hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, :now::bigint)
@@ -148,7 +149,8 @@ WHERE NOT EXISTS (
     JOIN tasks AS at_work ON at_work.partition_id = ANY (ARRAY[g.partition_id]) AND at_work.id = g.task_id
     WHERE g.tenant = named.tenant AND g.line = named.line AND NOT g.waits
         AND (
-            at_work.state + 0 IN (1, 4, 5, 7) OR (at_work.state + 0 = 2 AND at_work.due_at <= :now::bigint)
+            at_work.state + 0 IN (1, 4, 5, 7)
+            OR (at_work.state + 0 = 2 AND at_work.due_at <= greatest(:now::bigint, t.due_at))
         )
     OFFSET 0
 );

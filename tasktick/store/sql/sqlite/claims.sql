@@ -44,6 +44,8 @@ WHERE t.id IN (SELECT value FROM json_each(:ids)) AND t.state IN (2, 5);
 -- A claim needs the live lease of the task's partition, the state before, and the due time (RULES: a task
 -- that was moved must not be claimed at its old time). The fence grows for ever. A fire that its schedule has not
 -- decided about goes only while there is nothing to decide: it is not late, and the one before it is not on its way.
+-- What was due before the clock was set back is judged by when it was due: a clock that shows an earlier time decides
+-- nothing.
 -- A claim that is given back leaves that as it was. What comes back: when, the ids of those that are as they were read
 -- ahead, and the others whole: what is written of the first, `Foreseen.claimed` (model/task.py) says again. Rows: id,
 -- partition, epoch, when it was due; of one that was read ahead, version, wake_at, late_at.
@@ -64,14 +66,17 @@ WHERE tasks.id = row.value->>0
     AND tasks.state IN (2, 5)
     AND (tasks.wake_at <= :now + :early_ms OR tasks.wake_at = row.value->>3)
     AND (tasks.expires_at IS NULL OR tasks.expires_at > :now)
-    AND (tasks.decide_by IS NULL OR tasks.decide_by > :now OR tasks.attempt > 0 OR NOT EXISTS (
+    AND (tasks.decide_by IS NULL OR tasks.decide_by > max(:now, coalesce(row.value->>3, 0)) OR tasks.attempt > 0 OR NOT EXISTS (
         SELECT 1 FROM task_details AS d JOIN schedules AS s ON s.id = d.schedule_id
         WHERE d.id = tasks.id AND s.next_id = tasks.id
     ))
     AND (tasks.after_id IS NULL OR tasks.attempt > 0 OR NOT EXISTS (
         SELECT 1 FROM tasks AS earlier
         WHERE earlier.id = tasks.after_id
-            AND (earlier.state IN (1, 4, 5, 7) OR (earlier.state = 2 AND earlier.due_at <= :now + :early_ms))
+            AND (
+                earlier.state IN (1, 4, 5, 7)
+                OR (earlier.state = 2 AND earlier.due_at <= max(:now + :early_ms, coalesce(row.value->>3, 0)))
+            )
     ));
 
 -- What was claimed: when, the ids of those that are as they were read ahead, and the others whole. Details and payloads

@@ -65,7 +65,8 @@ UPDATE schedules SET last_id = coalesce((
 ), last_id)
 WHERE id IN (SELECT value FROM json_each(:schedules)) AND last_id IN (SELECT value FROM json_each(:ids));
 
--- Who is first in each of these lines, where nobody is at work any more.
+-- Who is first in each of these lines, where nobody is at work any more. Whoever is to go no later than that one is in
+-- its way also where a clock that was set back says that neither is due.
 -- name: lines_freed
 SELECT json_group_array(json_array(
     named.line, json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, :now)
@@ -79,7 +80,7 @@ JOIN tasks AS t ON t.id = (
 WHERE NOT EXISTS (
     SELECT 1 FROM line_fires AS g JOIN tasks AS at_work ON at_work.id = g.task_id
     WHERE g.tenant = named.tenant AND g.line = named.line AND NOT g.waits
-        AND (at_work.state IN (1, 4, 5, 7) OR (at_work.state = 2 AND at_work.due_at <= :now))
+        AND (at_work.state IN (1, 4, 5, 7) OR (at_work.state = 2 AND at_work.due_at <= max(:now, t.due_at)))
 );
 
 -- name: lines_go
