@@ -11,7 +11,6 @@ from tasktick.model.ids import wire
 from tasktick.model.schedule import Former, Member, Schedule
 from tasktick.model.state import State
 from tasktick.model.task import Payload
-from tasktick.scheduler.backfill import REASON as BACKFILL
 from tasktick.store.schedules import LedgerEntry
 from tasktick.timetable.fires import Fire
 
@@ -134,7 +133,7 @@ def ledger_row(entry: LedgerEntry, now: int) -> Document:
         "started_at": written_or_none(entry.started_at),
         "completed_at": written_or_none(entry.completed_at),
         "failed": row.failed,
-        "backfill": row.reason == BACKFILL,
+        "backfill": row.by_backfill,
         "was": None if row.was is None else _former(row.was),
     }
 

@@ -1,5 +1,7 @@
 """Why a time of a schedule did not run, in words. Pure."""
 
+from tasktick.model.schedule import BY_BACKFILL
+
 # By the word before the colon of a reason; what stands behind it takes the place of `{}`.
 _WORDS = {
     "overlap": "the fire before it was still on its way, and `overlap` says so.",
@@ -25,4 +27,5 @@ def reason_in_words(reason: str | None) -> str:
     kind, _, name = (reason or "").partition(":")
     if kind == "catch_up":
         return f"nobody was there in time, and `catch_up` is `{name}`, {_CATCH_UP.get(name, 'as it says')}."
-    return _WORDS[kind].replace("{}", name) if kind in _WORDS else f"{reason}."
+    more = " A backfill had let it run." if reason in BY_BACKFILL else ""
+    return _WORDS[kind].replace("{}", name) + more if kind in _WORDS else f"{reason}."

@@ -25,6 +25,8 @@ Outcome = Literal["run", "skipped", "missed"]
 
 CATCH_UP_MAX = 100
 FAILURES_MAX = 1_000
+# Reasons of what a backfill let run: that it runs, or how it ended before it began.
+BY_BACKFILL = frozenset({"backfill", "cancelled:backfill", "expired:backfill"})
 # In these states a fire is on its way: the next one meets it.
 BUSY = frozenset({State.BLOCKED, State.RUNNING, State.RETRYING, State.AWAITING})
 
@@ -180,6 +182,11 @@ class LedgerRow(msgspec.Struct, frozen=True):
     was: Former | None = None
     failed: bool = False
     """Whether its task has given up, once or oftener."""
+
+    @property
+    def by_backfill(self) -> bool:
+        """Whether a backfill has let it run, begun or not."""
+        return self.reason in BY_BACKFILL
 
     @property
     def last_at(self) -> int:

@@ -156,7 +156,7 @@ class Play:
         found: list[int] = []
         for entry in entries:
             row = entry.row
-            if row.reason == "backfill" and row.was is None:
+            if row.by_backfill and row.was is None:
                 continue
             step_ms = next(step for after, step, _ in reversed(self.eras) if after < row.nominal_at)
             times = range(row.nominal_at, row.last_at + 1, step_ms)

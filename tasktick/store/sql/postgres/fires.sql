@@ -42,7 +42,7 @@ WHERE fires.partition_id = partition_of(given.schedule_id) AND fires.schedule_id
     AND fires.nominal_at = given.nominal_at;
 
 -- A page of the ledger, the latest times first, with the state that the task is in now. A reason may have a name
--- behind a colon.
+-- behind a colon; `backfill` finds all that a backfill let run.
 -- name: ledger_page
 SELECT json_agg(json_build_object('row', json_build_object(
     -- include: row
@@ -59,6 +59,7 @@ FROM (
         AND (
             :reason::text IS NULL OR reason = :reason::text
             OR left(reason, length(:reason::text) + 1) = :reason::text || ':'
+            OR (:reason::text = 'backfill' AND reason IN ('cancelled:backfill', 'expired:backfill'))
         )
         AND (:from_at::bigint IS NULL OR coalesce(until_at, nominal_at) >= :from_at::bigint)
         AND (:to_at::bigint IS NULL OR nominal_at < :to_at::bigint)

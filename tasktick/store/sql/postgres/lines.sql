@@ -160,7 +160,8 @@ UPDATE line_fires SET waits = false
 FROM json_array_elements_text(:ids::text::json) AS freed (id)
 WHERE line_fires.partition_id = ANY (ARRAY[partition_of(freed.id::uuid)]) AND line_fires.task_id = freed.id::uuid;
 
--- Fires that were let run, and ended before they began: schedule, task, nominal time, reason.
+-- Fires that were let run, and ended before they began: schedule, task, nominal time, reason. That a backfill had let
+-- one run stands behind the reason (model/schedule.py, BY_BACKFILL).
 -- name: ledger_unstarted
 UPDATE schedules SET fired = fired - counted.times, skipped = skipped + counted.times
 FROM (
@@ -173,7 +174,7 @@ FROM (
     GROUP BY f.partition_id, f.schedule_id
 ) AS counted
 WHERE schedules.partition_id = counted.partition_id AND schedules.id = counted.schedule_id;
-UPDATE fires SET outcome = 'skipped', reason = row->>3
+UPDATE fires SET outcome = 'skipped', reason = row->>3 || CASE WHEN fires.reason = 'backfill' THEN ':backfill' ELSE '' END
 FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 WHERE fires.partition_id = partition_of((row->>0)::uuid) AND fires.schedule_id = (row->>0)::uuid
     AND fires.nominal_at = (row->>2)::bigint AND fires.task_id = (row->>1)::uuid AND fires.outcome = 'run';

@@ -36,7 +36,7 @@ FROM jsonb_each(:rows) AS row
 WHERE fires.schedule_id = row.value->>'schedule_id' AND fires.nominal_at = row.value->>'nominal_at';
 
 -- A page of the ledger, the latest times first, with the state that the task is in now. A reason may have a name
--- behind a colon.
+-- behind a colon; `backfill` finds all that a backfill let run.
 -- name: ledger_page
 SELECT json_group_array(json_object('row', json_object(
     -- include: row
@@ -46,7 +46,10 @@ FROM (
     WHERE schedule_id = :schedule_id
         AND nominal_at < :beyond
         AND (:outcomes IS NULL OR outcome IN (SELECT value FROM json_each(:outcomes)))
-        AND (:reason IS NULL OR reason = :reason OR substr(reason, 1, length(:reason) + 1) = :reason || ':')
+        AND (
+            :reason IS NULL OR reason = :reason OR substr(reason, 1, length(:reason) + 1) = :reason || ':'
+            OR (:reason = 'backfill' AND reason IN ('cancelled:backfill', 'expired:backfill'))
+        )
         AND (:from_at IS NULL OR coalesce(until_at, nominal_at) >= :from_at)
         AND (:to_at IS NULL OR nominal_at < :to_at)
     ORDER BY nominal_at DESC LIMIT :limit

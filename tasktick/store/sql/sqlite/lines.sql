@@ -86,7 +86,8 @@ WHERE NOT EXISTS (
 -- name: lines_go
 UPDATE line_fires SET waits = 0 WHERE task_id IN (SELECT value FROM json_each(:ids));
 
--- Fires that were let run, and ended before they began: schedule, task, nominal time, reason.
+-- Fires that were let run, and ended before they began: schedule, task, nominal time, reason. That a backfill had let
+-- one run stands behind the reason (model/schedule.py, BY_BACKFILL).
 -- name: ledger_unstarted
 UPDATE schedules SET fired = fired - counted.times, skipped = skipped + counted.times
 FROM (
@@ -97,7 +98,7 @@ FROM (
     GROUP BY f.schedule_id
 ) AS counted
 WHERE schedules.id = counted.schedule_id;
-UPDATE fires SET outcome = 'skipped', reason = row.value->>3
+UPDATE fires SET outcome = 'skipped', reason = row.value->>3 || iif(fires.reason = 'backfill', ':backfill', '')
 FROM jsonb_each(:rows) AS row
 WHERE fires.schedule_id = row.value->>0 AND fires.nominal_at = row.value->>2
     AND fires.task_id = row.value->>1 AND fires.outcome = 'run';
