@@ -16,6 +16,7 @@ from tests.chaos.ledger_lines import SUPERSEDED, lines, overlaps
 from tests.chaos.ledger_policy import outcomes
 from tests.chaos.ledger_story import (
     BACKFILL,
+    BY_BACKFILL,
     MISSED,
     RUN,
     RUN_LATER,
@@ -150,16 +151,21 @@ def filled(book: Book) -> Iterator[Violation]:
     """What ran later did not run before, and what was put in is a time of the rule that there was then."""
     name, editions = book.schedule_id, {edition.version: edition for edition in book.editions}
     for before, after in pairwise(book.entries):
-        if after.nominal_at <= before.last_at and BACKFILL in (before.reason, after.reason):
+        if after.nominal_at <= before.last_at and not BY_BACKFILL.isdisjoint((before.reason, after.reason)):
             yield Violation("filled_twice", f"{name}: {after} is decided already by {before}")
+    put_in = {entry.nominal_at: entry for entry in book.entries if entry.in_course is None}
     for entry in book.entries:
         if entry.was is not None and entry.was.outcome == RUN:
             yield Violation("ran_again", f"{name}: {entry} had run before")
-        if entry.was is not None or entry.reason != BACKFILL:
-            continue
-        edition = editions.get(entry.version)
+    for entry in put_in.values():
+        edition = editions.get(entry.at_first.version)
         if edition is None or not _times(edition, entry.nominal_at - 1, entry.nominal_at) or entry.times != 1:
             yield Violation("filled_wrong", f"{name}: {edition} does not have {entry}")
+        if book.filled is not None and entry.nominal_at not in book.filled:
+            yield Violation("filled_unasked", f"{name}: no backfill has put in {entry}")
+    untold = sorted((book.filled or frozenset()) - put_in.keys())
+    if untold:
+        yield Violation("filled_untold", f"{name}: {untold[:5]}, {len(untold)} times, of which no row says so")
 
 
 def _times(edition: Edition, after: int, until: int) -> Sequence[int]:

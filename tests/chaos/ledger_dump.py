@@ -25,8 +25,16 @@ FIRES = """
 """
 
 
-def books(connection: Any, editions: Mapping[str, list[Edition]], triggered: Set[str] = frozenset()) -> list[Book]:
-    """Every schedule that was asked for, as the store has it; versions that nobody asked for are pauses that ended."""
+def books(
+    connection: Any,
+    editions: Mapping[str, list[Edition]],
+    triggered: Set[str] = frozenset(),
+    filled: Mapping[str, Set[int]] | None = None,
+) -> list[Book]:
+    """Every schedule that was asked for, as the store has it; versions that nobody asked for are pauses that ended.
+
+    `filled` are the times that backfills have put in, if they were noted.
+    """
     entries: dict[str, list[Entry]] = defaultdict(list)
     for row in connection.execute(ENTRIES):
         entries[row[0]].append(entry_of(*row[1:]))
@@ -35,7 +43,10 @@ def books(connection: Any, editions: Mapping[str, list[Edition]], triggered: Set
         fires[row[0]].append(msgspec.structs.replace(fire_of(*row[1:]), triggered=row[1] in triggered))
     rows = {row[0]: row[1:] for row in connection.execute(SCHEDULES)}
     asked = sorted(editions.items())
-    return [book_of(name, found, entries[name], fires[name], rows.get(name)) for name, found in asked]
+    found = [book_of(name, versions, entries[name], fires[name], rows.get(name)) for name, versions in asked]
+    if filled is None:
+        return found
+    return [msgspec.structs.replace(book, filled=frozenset(filled.get(book.schedule_id, ()))) for book in found]
 
 
 def entry_of(nominal_at: int, outcome: str, reason: str | None, task_id: str | None, version: int, *rest: Any) -> Entry:

@@ -14,6 +14,8 @@ from tests.chaos.nominal import Timing
 RUN, SKIPPED, MISSED = "run", "skipped", "missed"
 # Reasons of what ran after all, by somebody's wish.
 BACKFILL, RUN_LATER = "backfill", "run_later"
+# Said of what a backfill let run: that it runs, or how it ended before it began.
+BY_BACKFILL = frozenset({BACKFILL, f"cancelled:{BACKFILL}", f"expired:{BACKFILL}"})
 # A loop reads its clock, then the store: what is a little later by the clock may have come first.
 ORDER_SLACK_MS = 100
 
@@ -71,9 +73,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def in_course(self) -> "Entry | None":
         """As it was decided when its time came; None if a backfill has put it where nothing was."""
-        if self.was is None:
-            return None if self.reason == BACKFILL else self
+        first = self.at_first
+        return None if first.reason in BY_BACKFILL else first
+
+    @property
+    def at_first(self) -> "Entry":
+        """As its time was decided before it ran later."""
         was = self.was
+        if was is None:
+            return self
         return msgspec.structs.replace(
             self,
             outcome=was.outcome,
@@ -132,6 +140,8 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     lined: bool = False
     """Whether all that was filled in was to run one after the other."""
+    filled: frozenset[int] | None = None
+    """The times that backfills were let put in where nothing was, if somebody has noted them."""
     paused: bool = False
     consecutive_failures: int | None = None
 

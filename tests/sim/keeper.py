@@ -2,6 +2,7 @@
 notes what was asked once it is committed, whether or not anybody lives to hear of it.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from random import Random
 
@@ -50,6 +51,8 @@ class Keeper:
         self._disk = disk
         self.editions: dict[str, list[Edition]] = {}
         self.triggered: set[str] = set()
+        # The times that backfills have put in where nothing was.
+        self.filled: defaultdict[str, set[int]] = defaultdict(set)
 
     def _note(self, schedule_id: str, edition: Edition) -> None:
         self.editions.setdefault(schedule_id, []).append(edition)
@@ -234,6 +237,8 @@ class Keeper:
             idle = {task.id: task for task in await tasks.states(tx, ids)}
             plan = backfill(schedule, found, Tasks(seen.tasks, idle), moment, in_line=in_line)
             assert await schedules.carry_out(tx, [plan]) == [True]
+            absent = [one.fire.nominal_at for one in found if one.kind == "absent"]
+            self._disk.when_committed(lambda: self.filled[name].update(absent))
             if in_line:
                 await lines.begin(tx, TENANT, backfill_line(name), moment.by.now)
             return plan

@@ -269,7 +269,7 @@ class LedgerPlay:
     def _story(self) -> LedgerStory:
         raw = raw_connection(self.path, read_only=True)
         try:
-            found = books(raw, self.keeper.editions, self.keeper.triggered)
+            found = books(raw, self.keeper.editions, self.keeper.triggered, self.keeper.filled)
         finally:
             raw.close()
         arrivals = []

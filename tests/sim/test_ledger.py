@@ -13,17 +13,22 @@ from tasktick.model.schedule import Plan, Schedule
 from tasktick.scheduler import book, plan
 from tasktick.scheduler.book import Moment
 from tasktick.scheduler.materialise import Materialiser
-from tasktick.store import schedules, standing
+from tasktick.store import schedules, sqlite, standing
+from tasktick.store.connect import SQLITE_VERSION
 from tasktick.store.protocol import Lane, Transaction
 from tasktick.timetable.policy import Late
+from tests.chaos.plants import changed
 from tests.sim.ledger_run import play
 
 ROOT = Path(__file__).resolve().parents[2]
 # 17 and 21: the clock was set forward in the middle of a look. 38: the next fire ran over one that was passed by
 # another that was cancelled. 34: a claim that was given back was made again too late. 77: set back, then forward.
-# 14: a pause in a line whose first fire was not due any more, by a clock set back.
-ONCE_FAILED = (14, 17, 21, 34, 38, 77)
-SEEDS = (*ONCE_FAILED, 101, 102, 103)
+# 14: a pause in a line whose first fire was not due any more, by a clock set back. 401: two of a line, and 9027: one
+# that nobody had decided about, both let go by a clock set back.
+ONCE_FAILED = (14, 17, 21, 34, 38, 77, 401, 9027)
+# What backfills had let run expired before it began, and the ledger did not say whose it was.
+EXPIRED_UNTOLD = (9006, 9008, 9023)
+SEEDS = (*ONCE_FAILED, *EXPIRED_UNTOLD, 101, 102, 103)
 PLANTED_SEEDS = range(1, 25)
 WINDOW_MS = 30_000
 
@@ -96,6 +101,22 @@ def test_a_look_back_window_in_place_of_a_cursor_is_noticed(monkeypatch: pytest.
     monkeypatch.setattr(plan, "_verdicts", looking_back)
 
     assert "missing" in _caught(PLANTED_SEEDS, "missing")
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted"), [("''", "filled_untold"), ("':backfill'", "filled_unasked"), ("'x'", "unexpected")]
+)
+def test_what_is_told_of_a_backfill_is_held_against_what_was_asked(
+    monkeypatch: pytest.MonkeyPatch, told: str, wanted: str
+) -> None:
+    """Planted: of a fire that ended before it began never, always or otherwise is said that a backfill let it run."""
+    found = dict(sqlite._dialect(SQLITE_VERSION))
+    found["ledger_unstarted"] = changed(
+        found["ledger_unstarted"], ("iif(fires.reason = 'backfill', ':backfill', '')", told)
+    )
+    monkeypatch.setattr(sqlite, "_dialect", lambda version: found)
+
+    assert wanted in _caught(EXPIRED_UNTOLD, wanted)
 
 
 def _born(monkeypatch: pytest.MonkeyPatch, **fields: None) -> None:

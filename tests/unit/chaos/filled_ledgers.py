@@ -31,6 +31,17 @@ def a_skipped_time_is_run_later(scribe: Scribe) -> None:
     scribe.fill(2, 3.3, was, reason="run_later")
 
 
+@good
+def times_that_are_filled_in_end_before_they_begin(scribe: Scribe) -> None:
+    """One stays so, one is filled in again."""
+    scribe.run(1, 2)
+    scribe.filled = {-1, -2, -3}
+    scribe.fill(-3, 2.1)
+    scribe.decide(-2, "skipped", "expired:backfill", decided_at=START + int(2.2 * STEP_MS))
+    was = scribe.decide(-1, "skipped", "cancelled:backfill", decided_at=START + int(2.2 * STEP_MS))
+    scribe.fill(-1, 2.5, was)
+
+
 @bad("double")
 def a_missed_row_turned_into_two(scribe: Scribe) -> None:
     caught_up(scribe)
@@ -57,6 +68,34 @@ def a_time_put_into_a_stretch_that_still_counts_it(scribe: Scribe) -> None:
 def a_time_put_in_that_the_rule_does_not_have(scribe: Scribe) -> None:
     scribe.run(1, 2)
     scribe.fill(-1.5, 2.2)
+
+
+@bad("unexpected")
+def a_time_that_expired_before_there_was_a_schedule(scribe: Scribe) -> None:
+    """As it was said of what a backfill had let run."""
+    scribe.run(1, 2)
+    scribe.filled = {-1}
+    scribe.decide(-1, "skipped", "expired", decided_at=START + int(2.2 * STEP_MS))
+
+
+@bad("filled_untold")
+def a_time_of_its_course_is_told_for_one_that_was_put_in(scribe: Scribe) -> None:
+    scribe.run(1, 2)
+    scribe.filled = {2}
+
+
+@bad("filled_unasked")
+def a_time_put_in_that_nobody_asked_for(scribe: Scribe) -> None:
+    scribe.run(1, 2)
+    scribe.filled = {-1}
+    scribe.fill(-1, 2.2)
+    scribe.decide(-2, "skipped", "expired:backfill", decided_at=START + int(2.2 * STEP_MS))
+
+
+@bad("filled_wrong")
+def a_time_put_in_that_the_rule_does_not_have_and_that_expired(scribe: Scribe) -> None:
+    scribe.run(1, 2)
+    scribe.decide(-1.5, "skipped", "expired:backfill", decided_at=START + int(2.2 * STEP_MS))
 
 
 @bad("ran_again")

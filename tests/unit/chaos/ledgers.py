@@ -27,6 +27,8 @@ class Scribe:
         self.next_id: str | None = None
         self.counts: dict[str, int] | None = None
         self.lined = False
+        # Steps that backfills have put in, if that was noted.
+        self.filled: set[float] | None = None
         self.failures: tuple[int, bool] | None = None
         self.others: list[Scribe] = []
         self.name = "s"
@@ -111,6 +113,7 @@ class Scribe:
             missed=counts["missed"],
             failed=sum(one.failed for one in entries),
             lined=self.lined,
+            filled=None if self.filled is None else frozenset(START + int(step * STEP_MS) for step in self.filled),
         )
         return LedgerStory(
             books=[book, *(one for other in self.others for one in other.story().books)],
