@@ -33,6 +33,7 @@ from tests.chaos.verdict import Violation
 
 EARLY_MS = 5
 FINISHED = frozenset({"succeeded", "dead", "cancelled", "expired", "skipped", "missed"})
+ENDED_BY_TASK = frozenset({"cancelled", "expired"})
 # What may have become of the task of a time, by the outcome in the ledger.
 STATES = {SKIPPED: frozenset({"skipped", "cancelled", "expired"}), MISSED: frozenset({"missed"})}
 
@@ -95,7 +96,7 @@ def eras(book: Book) -> list[Era]:
     cuts: list[int] = []
     for edition in book.editions:
         decided = max([_decided(book, edition.version), *cuts])
-        if groups and not _begins(groups[-1][-1], edition, decided):
+        if groups and not (_begins(groups[-1][-1], edition, decided) or _goes_on(book, groups[-1][-1], edition)):
             groups[-1].append(edition)
             continue
         groups.append([edition])
@@ -117,6 +118,21 @@ def _begins(before: Edition, edition: Edition, decided: int) -> bool:
     return edited and before.end_at is not None and not _times(before, decided, before.end_at)
 
 
+def _goes_on(book: Book, before: Edition, edition: Edition) -> bool:
+    """Whether an edit may have let one go on from then that had run as often as it may."""
+    edited = (before.paused, before.deleted) == (edition.paused, edition.deleted)
+    since = [entry.nominal_at for entry in book.entries if entry.version >= edition.version]
+    return edited and _may_have_ended(book, before) and bool(since) and min(since) > edition.at
+
+
+def _may_have_ended(book: Book, edition: Edition) -> bool:
+    """Whether it may have run as often as it may: one let run counts, until it ends before it begins. It stays at its
+    end then.
+    """
+    unbegun = sum(fire.picked_at is None and fire.state in ENDED_BY_TASK and not fire.triggered for fire in book.fires)
+    return unbegun > 0 and edition.max_fires is not None and book.fired + unbegun >= edition.max_fires
+
+
 def _decided(book: Book, version: int) -> int:
     """The last time that was decided before this version."""
     return max((entry.last_at for entry in book.entries if entry.version < version), default=0)
@@ -135,6 +151,8 @@ def coverage(story: LedgerStory, book: Book) -> Iterator[Violation]:
         ran += sum(entry.outcome == RUN for entry in era.entries)
         edition = era.edition
         exhausted = edition.max_fires is not None and max(ran, book.fired) >= edition.max_fires
+        if era.until is not None or book.next_id is None:
+            exhausted = exhausted or _may_have_ended(book, edition)
         decided = max([era.after, *(entry.last_at for entry in era.entries)])
         until = decided if era.until is None or exhausted else era.until
         expected = _times(edition, era.after, until)
@@ -157,6 +175,9 @@ def filled(book: Book) -> Iterator[Violation]:
     for entry in book.entries:
         if entry.was is not None and entry.was.outcome == RUN:
             yield Violation("ran_again", f"{name}: {entry} had run before")
+        edition = editions.get(entry.version)
+        if edition is not None and (entry.was is not None or entry.nominal_at in put_in):
+            yield from _read(name, edition.timing, entry)
     for entry in put_in.values():
         edition = editions.get(entry.at_first.version)
         if edition is None or not _times(edition, entry.nominal_at - 1, entry.nominal_at) or entry.times != 1:
@@ -184,13 +205,19 @@ def _covered(name: str, timing: Timing, entries: list[Entry], expected: Sequence
             yield Violation("unexpected", f"{name}: the rule does not have {entry}")
         elif end - at != entry.times or expected[end - 1] != entry.last_at:
             yield Violation("stretch_miscounted", f"{name}: {entry} stands for {end - at} times")
-        elif entry.local_ms != local_ms(timing, entry.nominal_at):
-            yield Violation("wrong_reading", f"{name}: {entry}, not {local_ms(timing, entry.nominal_at)}")
-        elif entry.times == 1 and entry.collapsed != collapsed(timing, entry.nominal_at):
-            yield Violation("wrong_reading", f"{name}: {entry} collapses {collapsed(timing, entry.nominal_at)}")
+        elif not entry.read_later:
+            yield from _read(name, timing, entry)
         place = max(place, end)
     if place < len(expected):
         yield Violation("missing", f"{name}: {list(expected[place:])[:5]}, {len(expected) - place} times, at the end")
+
+
+def _read(name: str, timing: Timing, entry: Entry) -> Iterator[Violation]:
+    """What the clocks of its zone showed then."""
+    if entry.local_ms != local_ms(timing, entry.nominal_at):
+        yield Violation("wrong_reading", f"{name}: {entry}, not {local_ms(timing, entry.nominal_at)}")
+    elif entry.times == 1 and entry.collapsed != collapsed(timing, entry.nominal_at):
+        yield Violation("wrong_reading", f"{name}: {entry} collapses {collapsed(timing, entry.nominal_at)}")
 
 
 def fires(story: LedgerStory, book: Book) -> Iterator[Violation]:

@@ -69,6 +69,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     times: int = 1
     was: Former | None = None
     failed: bool = False
+    read_later: bool = False
+    """Whether its reading is by the rule of a version that is not told here, as it ran later."""
 
     @property
     def in_course(self) -> "Entry | None":
@@ -89,6 +91,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
             decided_at=was.decided_at,
             version=was.schedule_version,
             was=None,
+            read_later=True,
         )
 
     @property

@@ -3,6 +3,7 @@
 import msgspec
 
 from tests.chaos.ledger_story import Former
+from tests.chaos.nominal import Timing, local_ms
 from tests.unit.chaos.ledger_histories import LATE, bad, caught_up, good
 from tests.unit.chaos.ledgers import START, STEP_MS, Scribe
 
@@ -40,6 +41,57 @@ def times_that_are_filled_in_end_before_they_begin(scribe: Scribe) -> None:
     scribe.decide(-2, "skipped", "expired:backfill", decided_at=START + int(2.2 * STEP_MS))
     was = scribe.decide(-1, "skipped", "cancelled:backfill", decided_at=START + int(2.2 * STEP_MS))
     scribe.fill(-1, 2.5, was)
+
+
+@good
+def a_time_runs_later_by_the_clock_of_another_zone(scribe: Scribe) -> None:
+    caught_up(scribe)
+    berlin = Timing(cron="*/10 * * * * *", zone="Europe/Berlin")
+    scribe.edit(LATE + 0.1, timing=berlin)
+    at = START + 50 * STEP_MS
+    stretch = scribe.entries[10]
+    scribe.entries[10] = msgspec.structs.replace(stretch, until_at=at - STEP_MS, times=39)
+    former = Former(stretch.outcome, stretch.reason, stretch.decided_at, stretch.version)
+    given = {"decided_at": START + int((LATE + 0.5) * STEP_MS), "version": 2, "local_ms": local_ms(berlin, at)}
+    scribe.decide(50, "run", "backfill", was=former, **given)
+    rest = {"until_at": stretch.until_at, "times": 349, "task_id": None, "decided_at": stretch.decided_at}
+    scribe.decide(51, "missed", "catch_up:latest", **rest)
+
+
+@good
+def one_at_its_end_by_a_fire_that_never_began_goes_on_from_an_edit(scribe: Scribe) -> None:
+    _ended_unbegun(scribe)
+    scribe.edit(10.5, overlap="allow")
+    scribe.decide(11, version=2)
+
+
+def _ended_unbegun(scribe: Scribe) -> None:
+    scribe.editions[0] = msgspec.structs.replace(scribe.editions[0], max_fires=2)
+    scribe.run(1)
+    scribe.decide(2, "skipped", "expired")
+    scribe.fires[-1] = msgspec.structs.replace(scribe.fires[-1], state="expired")
+
+
+@bad("missing")
+def one_at_its_end_that_goes_on_with_times_left_out(scribe: Scribe) -> None:
+    _ended_unbegun(scribe)
+    scribe.run(4)
+    scribe.edit(10.5, overlap="allow")
+    scribe.decide(11, version=2)
+
+
+@bad("missing")
+def times_left_out_of_one_that_might_go_on(scribe: Scribe) -> None:
+    _ended_unbegun(scribe)
+    scribe.editions[0] = msgspec.structs.replace(scribe.editions[0], max_fires=9)
+    scribe.edit(10.5, overlap="allow")
+    scribe.decide(11, version=2)
+
+
+@bad("wrong_reading")
+def a_time_put_in_by_another_clock(scribe: Scribe) -> None:
+    scribe.run(1, 2)
+    scribe.fill(-1, 2.2, local_ms=START)
 
 
 @bad("double")
