@@ -20,9 +20,11 @@ DURATION_CHARS_MAX = 64
 # Numbers between these are no seconds, and as milliseconds they are in the years to 9999.
 _MILLIS_MIN, _MILLIS_MAX = INSTANT_MAX_MS // 1_000, INSTANT_MAX_MS
 SECOND_CHARS = 19  # such as 2026-12-01T09:00:00
-_OFFSETS = frozenset("Zz+-")
 
-_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,18}))?([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
+_SECOND = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)", re.ASCII)
+_FRACTION = r"(?:\.(\d{1,18}))?"
+_BEHIND_SECOND = re.compile(_FRACTION + r"([Zz]|[+-]\d\d:\d\d)?", re.ASCII)
+_LOCAL = re.compile(_SECOND.pattern + _FRACTION, re.ASCII)
 _UNITS_MS: tuple[int, ...] = (86_400_000, 3_600_000, 60_000, 1_000, 1)
 _SPELLED = re.compile(
     r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?"
@@ -53,45 +55,40 @@ def instant_ms(value: Instant) -> int:
 
 
 def _written_instant_ms(text: str) -> int:
-    # As most write it: `2026-12-01T09:00:00.250+01:00`, of which the second and the offset are known from others.
-    if text[SECOND_CHARS : SECOND_CHARS + 1] == ".":
-        digits, offset = text[SECOND_CHARS + 1 : SECOND_CHARS + 4], text[SECOND_CHARS + 4 :]
-        if digits.isdecimal() and digits.isascii() and offset[:1] in _OFFSETS:
-            return _second_ms(text[:SECOND_CHARS] + offset) + int(digits)
-    match = _RFC3339.fullmatch(text)
-    if match is None:
-        raise ValueError(INSTANT_HELP)
-    date, time, fraction, offset = match.groups()
-    if offset is None:
-        raise ValueError(f"This time has no offset, so it is not known when it is. {INSTANT_HELP}")
-    return _whole_ms(date, time, "Z" if offset == "z" else offset) + _fraction_ms(fraction)
+    # Of those that come together the seconds are few, and so is what stands behind a second.
+    offset, fraction_ms = _behind_second(text[SECOND_CHARS:])
+    return _second_ms(text[:SECOND_CHARS], offset) + fraction_ms
 
 
 @lru_cache(maxsize=4_096)
-def _second_ms(text: str) -> int:
-    """A second that is written with its offset; those of a burst are few, hence the cache."""
-    match = _RFC3339.fullmatch(text)
-    if match is None or match[3] is not None:
+def _behind_second(text: str) -> tuple[str | None, int]:
+    """The offset, if there is one, and the fraction."""
+    match = _BEHIND_SECOND.fullmatch(text)
+    if match is None:
         raise ValueError(INSTANT_HELP)
-    return _whole_ms(match[1], match[2], "Z" if match[4] == "z" else match[4])
+    return match[2], _fraction_ms(match[1])
+
+
+@lru_cache(maxsize=4_096)
+def _second_ms(text: str, offset: str | None) -> int:
+    """The second that is written so."""
+    match = _SECOND.fullmatch(text)
+    if match is None:
+        raise ValueError(INSTANT_HELP)
+    if offset is None:
+        raise ValueError(f"This time has no offset, so it is not known when it is. {INSTANT_HELP}")
+    try:
+        whole = datetime.fromisoformat(f"{match[1]}T{match[2]}{offset.upper()}")
+    except ValueError:
+        raise ValueError(f"There is no such date or time. {INSTANT_HELP}") from None
+    return round(whole.timestamp()) * 1_000
 
 
 def local_ms(value: Instant) -> int | None:
     """What a clock reads in a time that is written without an offset, as if it were UTC's; None if it has one."""
-    match = _RFC3339.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match[4] is not None:
+    if not isinstance(value, str) or _LOCAL.fullmatch(value) is None:
         return None
-    return _whole_ms(match[1], match[2], "Z") + _fraction_ms(match[3])
-
-
-@lru_cache(maxsize=4_096)
-def _whole_ms(date: str, time: str, offset: str) -> int:
-    """The second that is written so; those of a burst are few, hence the cache."""
-    try:
-        whole = datetime.fromisoformat(f"{date}T{time}{offset}")
-    except ValueError:
-        raise ValueError(f"There is no such date or time. {INSTANT_HELP}") from None
-    return round(whole.timestamp()) * 1_000
+    return _second_ms(value[:SECOND_CHARS], "Z") + _behind_second(value[SECOND_CHARS:])[1]
 
 
 def _fraction_ms(digits: str | None) -> int:
