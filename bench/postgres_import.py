@@ -109,7 +109,8 @@ async def by_store(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
     [statement] = dialect()["task_insert_alike"]
     new = [row for row in map(new_row, fresh) if row is not None]
     alike = dict(zip(SHAPE, new[0].shape, strict=True))
-    given = {"rows": [one.row for one in new], "payloads": [one.payload for one in new], "unlimited": [], **alike}
+    payloads = [(one.id, one.payload) for one in new]
+    given = {"rows": [one.row for one in new], "payloads": payloads, "unlimited": [], **alike}
     await raw.execute(statement.text, *bound(statement, given))
 
 

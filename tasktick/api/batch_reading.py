@@ -14,14 +14,14 @@ from tasktick.api import problems, render
 from tasktick.api.call import Call
 from tasktick.api.decoding import Decoder
 from tasktick.api.schemas import TaskRequest
-from tasktick.api.task_requests import new_task
+from tasktick.api.task_requests import new_task, row_of
 from tasktick.api.tasks import OK, making_of
 from tasktick.errors import Refused, TaskTickError
 from tasktick.model.ids import wire
 from tasktick.model.task import TaskState
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.plain_tasks import Slice, slice_of
-from tasktick.store.task_rows import NewRow, new_row
+from tasktick.store.task_rows import DUE_AT, NewRow
 from tasktick.store.tasks import Create
 
 # So many characters are read before the loop gets its turn again, half a millisecond of them, and what a task costs by
@@ -67,12 +67,12 @@ class Reading:
         self.in_slices = key is None and len(items) >= SLICE_LEAST
         """Whether plain ones are, from here on. Not once a slice could not be written, or one with a key has come."""
         self._call = call
+        self._limits = call.ports.config.server
         self._items = items
         self._key = key
         self._making = making_of(call)
         self._seen: set[str] = set()
         self._at = 0
-        self._stretch = 0
         self._near_until: int | None = None
 
     async def next(self) -> Part | None:
@@ -81,6 +81,7 @@ class Reading:
         part = Part()
         self._at = await self._read(range(self._at, len(self._items)), part)
         if part.rows:
+            part.ids = [row.id for row in part.rows]
             part.slice = slice_of(part.rows, self._call.ports.database.bind)
             part.rows.clear()
         return part if part.places else None
@@ -97,47 +98,46 @@ class Reading:
 
         Now and then others have their turn.
         """
+        items, filled, stretch = self._items, part.places, 0
         for at in places:
             try:
-                if len(part.places) >= WRITE_SLICE or not self._add(at, part):
+                if len(filled) >= WRITE_SLICE or not self._add(at, part):
                     return at
             except TaskTickError as error:
                 self.results[at] = {"error": problems.item_error(error)}
-            self._stretch += TASK_CHARS + len(self._items[at])
-            if self._stretch > STRETCH_CHARS:
-                self._stretch = 0
+            stretch += TASK_CHARS + len(items[at])
+            if stretch > STRETCH_CHARS:
+                stretch = 0
                 await self._call.ports.clock.sleep_ms(0)
-        return len(self._items)
+        return len(items)
 
     def _add(self, at: int, part: Part) -> bool:
         """Whether it was; else it is of the next part, since this one is a slice, and it cannot be in it."""
-        request = self._request(at)
-        self.in_slices = self.in_slices and request.key is None
-        if part.rows and not self.in_slices:
-            return False
-        new = new_task(request, self._making)
-        if self.in_slices:
-            row = new_row(new)
-            assert row is not None, "what a request asks for is plain, but for its key"
-            part.ids.append(new.state.id)
-            part.rows.append(row)
-            if self._near_until is None or new.state.wake_at <= self._near_until:
-                part.near.append(new.state)
-        else:
-            self._know(request)
-            key = _derived(self._key, at)
-            answer = None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id))
-            part.creates.append((at, Create(new, key, answer)))
+        item = self._items[at]
+        request: TaskRequest = _ITEM.decode(item, self._limits.json_depth_max)
+        if len(item) > self._limits.body_max_bytes:
+            detail = f"A task has at most {self._limits.body_max_bytes} bytes (server.body_max_bytes)."
+            raise Refused("payload_too_large", detail)
+        if not self.in_slices or request.key is not None:
+            return self._add_apart(at, request, part)
+        row = row_of(request, self._making)
+        part.rows.append(row)
+        if self._near_until is None or row.row[DUE_AT] <= self._near_until:
+            part.near.append(row.task().state)
         part.places.append(at)
         return True
 
-    def _request(self, at: int) -> TaskRequest:
-        item, limits = self._items[at], self._call.ports.config.server
-        request: TaskRequest = _ITEM.decode(item, limits.json_depth_max)
-        if len(item) > limits.body_max_bytes:
-            detail = f"A task has at most {limits.body_max_bytes} bytes (server.body_max_bytes)."
-            raise Refused("payload_too_large", detail)
-        return request
+    def _add_apart(self, at: int, request: TaskRequest, part: Part) -> bool:
+        self.in_slices = False
+        if part.rows:
+            return False
+        new = new_task(request, self._making)
+        self._know(request)
+        key = _derived(self._key, at)
+        answer = None if key is None else StoredAnswer(OK, wire(render.TASK, new.state.id))
+        part.creates.append((at, Create(new, key, answer)))
+        part.places.append(at)
+        return True
 
     def _know(self, request: TaskRequest) -> None:
         """No two tasks of a batch have the same key."""

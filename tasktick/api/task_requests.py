@@ -27,6 +27,7 @@ from tasktick.model.task import (
     TaskState,
 )
 from tasktick.store.rows import TaskView
+from tasktick.store.task_rows import NewRow, tags_text
 
 PRIORITY_MAX = 9
 DELAY_MAX_MS = 100 * 366 * 86_400_000
@@ -50,10 +51,15 @@ class Making(msgspec.Struct, frozen=True):
 
 
 def new_task(request: TaskRequest, making: Making) -> NewTask:
-    """The rows of the task that a request asks for, or the refusal with every fault."""
+    """The task that a request asks for, or the refusal with every fault."""
+    return row_of(request, making).task()
+
+
+def row_of(request: TaskRequest, making: Making) -> NewRow:
+    """The same as its row: what a request asks for is plain, but that it may have a key."""
     faults = Faults()
-    now, tenant = making.now, making.sealing.tenant
-    aim = aim_of(faults, request.target, making.sealing)
+    now, sealing = making.now, making.sealing
+    aim = aim_of(faults, request.target, sealing)
     run_at = _run_at(faults, request.run_at, request.delay, now, making.latest)
     # What is left out, as most of it is, is not even asked about.
     retry = DEFAULT_RETRY if request.retry is None else retry_of(faults, request.retry)
@@ -70,30 +76,27 @@ def new_task(request: TaskRequest, making: Making) -> NewTask:
     name = None if request.name is None else checks.text(faults, "/name", request.name)
     kind = None if request.type is None else checks.text(faults, "/type", request.type)
     tags = {} if request.tags is None else checks.tags(faults, "/tags", request.tags)
-    starts_at = max(run_at, now)
+    starts_at = run_at if run_at > now else now
     _check_end(faults, "/run_at", starts_at + jitter_ms + (expires_in_ms or 0))
     faults.end()
     task_id = making.ids.new(now, making.ids.partition(key, making.idempotency_key))
     due_at = starts_at + _offset(task_id, jitter_ms) if jitter_ms else starts_at
-    state = TaskState(
-        id=task_id,
-        tenant=tenant,
-        state=State.SCHEDULED,
-        queue=queue,
-        host=aim.lane,
-        priority=priority,
-        run_at=run_at,
-        due_at=due_at,
-        wake_at=due_at,
-        max_attempts=retry.max_attempts,
-        timeout_ms=aim.target.timeout_ms,
-        updated_at=now,
-        at_most_once=request.delivery == "at_most_once",
-        keyed=key is not None,
-        expires_at=None if expires_in_ms is None else due_at + expires_in_ms,
+    expires_at = None if expires_in_ms is None else due_at + expires_in_ms
+    shape = (
+        sealing.tenant,
+        State.SCHEDULED,
+        queue,
+        aim.lane,
+        priority,
+        retry.max_attempts,
+        aim.target.timeout_ms,
+        request.delivery == "at_most_once",
+        kind,
+        sla_ms,
+        expires_in_ms,
     )
-    detail = TaskDetail(task_id, tenant, now, key, name, kind, tags, sla_ms, expires_in_ms)
-    return NewTask(state, detail, Payload(aim.target, retry, making.traceparent))
+    row = task_id, now, run_at, due_at, expires_at, key, name, tags_text(tags)
+    return NewRow(shape, row, Payload(aim.target, retry, making.traceparent))
 
 
 def _run_at(faults: Faults, run_at: Instant | None, delay: Duration | None, now: int, latest: int | None = None) -> int:

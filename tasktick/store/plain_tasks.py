@@ -25,9 +25,9 @@ class Plain:
     other."""
 
     def __init__(self, fresh: Sequence[NewRow]) -> None:
-        self.rows = rows = sorted(fresh, key=attrgetter("payload"))  # which begins with the id
+        self.rows = rows = sorted(fresh, key=lambda one: one.row[0])
         first = rows[0].shape
-        self.parameters: dict[str, Any] = {"payloads": [one.payload for one in rows]}
+        self.parameters: dict[str, Any] = {"payloads": [(one.row[0], one.payload) for one in rows]}
         self.alike = all(one.shape == first for one in rows)
         if self.alike:
             self.parameters |= zip(SHAPE, first, strict=True)

@@ -76,6 +76,7 @@ _CLOCK = re.compile(r"(?<![:\w]):(clock|moment)\b")
 
 # What changes rows that all writers contend for.
 _WITH_COMMIT = frozenset({"counts_add", "events_add"})
+_encode = msgspec.json.Encoder().encode
 _NUMBERED = re.compile(r"\$(\d+)")
 
 POOLER_ADVICE = (
@@ -146,8 +147,9 @@ def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
 
 
 def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
-    """The values of a statement's parameters in its order; `rows__2` is the third column of `rows`, an array, and
-    `rows__2__joined` the same as the text of one, of values that need no quotes. A column may be there already."""
+    """The values of a statement's parameters in its order; `rows__2` is the third column of `rows`, an array,
+    `rows__2__joined` the same as the text of one, of values that need no quotes, and `rows__2__json` an array of their
+    JSON. A column may be there already."""
     return _values(statement.names, parameters)
 
 
@@ -171,9 +173,12 @@ def _values(names: Sequence[str], parameters: dict[str, Any]) -> list[Any]:
             continue
         if table not in columns:
             columns[table] = list(zip(*_made(parameters[table]), strict=True))
-        number, _, joined = place.partition("__")
+        number, _, way = place.partition("__")
         column = columns[table][int(number)] if columns[table] else ()
-        if joined:
+        if way == "json":
+            values.append([_json(one) for one in column])
+            continue
+        if way == "joined":
             texts = ("NULL" if one is None else str(one) for one in column) if None in column else map(str, column)
             values.append(f"{{{','.join(texts)}}}")
             continue
@@ -209,9 +214,11 @@ def _made(value: Any) -> Any:
 
 def _bind(value: Any) -> Any:
     value = _made(value)
-    if isinstance(value, list | tuple | dict):
-        return msgspec.json.encode(value).decode()
-    return value
+    return _json(value) if isinstance(value, list | tuple | dict) else value
+
+
+def _json(value: Any) -> str:
+    return _encode(value).decode()
 
 
 async def read_with(raw: PostgresConnection, operation: Operation[T], begin: str) -> T:

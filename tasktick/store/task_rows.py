@@ -5,11 +5,12 @@ from typing import Any
 
 import msgspec
 
-from tasktick.model.task import NewTask, Payload, TaskDetail
+from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
 
 # What `task_insert` reads off the row of each new task, in its order, and then which shape is its own; and what a shape
 # is: that in which those which come together are mostly alike.
 ROW = ("id", "updated_at", "run_at", "due_at", "expires_at", "key", "name", "tags")
+DUE_AT = ROW.index("due_at")
 _SHAPE_STATE = ("tenant", "state", "queue", "host", "priority", "max_attempts", "timeout_ms", "at_most_once")
 _SHAPE_DETAIL = ("type", "sla_ms", "expires_in_ms")
 SHAPE = (*_SHAPE_STATE, *_SHAPE_DETAIL)
@@ -34,11 +35,42 @@ _NO_RARE_DETAIL = (None, None, None)
 
 
 class NewRow(msgspec.Struct, frozen=True, gc=False):
-    """A new task as `task_insert` reads it."""
+    """A new task as `task_insert` reads it; its payload beside it."""
 
     shape: Row
     row: Row
-    payload: tuple[str, str]
+    payload: Payload
+
+    @property
+    def id(self) -> str:
+        """What the task is called."""
+        task_id: str = self.row[0]
+        return task_id
+
+    def task(self) -> NewTask:
+        """The task of which this is the row."""
+        tenant, state, queue, host, priority, max_attempts, timeout_ms, at_most_once, *of_detail = self.shape
+        task_id, now, run_at, due_at, expires_at, key, name, tags = self.row
+        kind, sla_ms, expires_in_ms = of_detail
+        made = TaskState(
+            id=task_id,
+            tenant=tenant,
+            state=state,
+            queue=queue,
+            host=host,
+            priority=priority,
+            run_at=run_at,
+            due_at=due_at,
+            wake_at=due_at,
+            max_attempts=max_attempts,
+            timeout_ms=timeout_ms,
+            updated_at=now,
+            at_most_once=at_most_once,
+            keyed=key is not None,
+            expires_at=expires_at,
+        )
+        detail = TaskDetail(task_id, tenant, now, key, name, kind, _tags_of(tags), sla_ms, expires_in_ms)
+        return NewTask(made, detail, self.payload)
 
 
 def new_row(task: NewTask) -> NewRow | None:
@@ -53,11 +85,9 @@ def new_row(task: NewTask) -> NewRow | None:
     )
     if not is_plain:
         return None
-    task_id = state.id
-    tags = encoded(detail.tags) if detail.tags else _NO_TAGS
     times = state.updated_at, state.run_at, state.due_at, state.expires_at
     shape = (*_shape_state(state), detail.type, detail.sla_ms, detail.expires_in_ms)
-    return NewRow(shape, (task_id, *times, detail.key, detail.name, tags), (task_id, encoded(task.payload)))
+    return NewRow(shape, (state.id, *times, detail.key, detail.name, tags_text(detail.tags)), task.payload)
 
 
 def detail_row(detail: TaskDetail) -> Row:
@@ -69,7 +99,7 @@ def detail_row(detail: TaskDetail) -> Row:
         detail.key,
         detail.name,
         detail.type,
-        encoded(detail.tags) if detail.tags else _NO_TAGS,
+        tags_text(detail.tags),
         detail.sla_ms,
         detail.expires_in_ms,
         detail.schedule_id,
@@ -83,7 +113,17 @@ def payload_row(task_id: str, version: int, payload: Payload) -> tuple[Any, ...]
     return task_id, version, encoded(payload)
 
 
+_read_tags = msgspec.json.Decoder(dict[str, str]).decode
 _encode = msgspec.json.Encoder().encode
+
+
+def tags_text(tags: dict[str, str]) -> str:
+    """Tags as a row has them."""
+    return encoded(tags) if tags else _NO_TAGS
+
+
+def _tags_of(text: str) -> dict[str, str]:
+    return {} if text == _NO_TAGS else _read_tags(text)
 
 
 def encoded(value: Any) -> str:

@@ -2,18 +2,19 @@
 
 import asyncio
 import json
+from random import Random
 from typing import Any
 
 import pytest
 
 from tasktick.api import batch_reading
 from tasktick.api.batch_reading import SLICE_LEAST
-from tasktick.api.task_requests import Making, new_task
+from tasktick.api.task_requests import Making, row_of
 from tasktick.errors import StoreUnavailable
-from tasktick.model.task import NewTask
 from tasktick.store import tenants
 from tasktick.store.plain_tasks import CREATE_SLICE
 from tasktick.store.protocol import Batch
+from tasktick.store.task_rows import NewRow
 from tests.api.served import URL, WAIT_S, Served
 
 TASK: dict[str, Any] = {"target": {"url": URL}, "delay": 60}
@@ -75,18 +76,18 @@ async def test_the_next_are_read_while_those_before_are_written(
     all_read = asyncio.Event()
     write = served.world.database.write_batch
 
-    def counting(request: Any, making: Making) -> NewTask:
+    def counting(request: Any, making: Making) -> NewRow:
         nonlocal made
         made += 1
         if made == count:
             all_read.set()
-        return new_task(request, making)
+        return row_of(request, making)
 
     async def waiting(batch: Batch, items: list[Any]) -> list[Any]:
         await asyncio.wait_for(all_read.wait(), WAIT_S)
         return await write(batch, items)
 
-    monkeypatch.setattr(batch_reading, "new_task", counting)
+    monkeypatch.setattr(batch_reading, "row_of", counting)
     monkeypatch.setattr(served.world.database, "write_batch", waiting)
     answer = await served.ask("POST", BATCH, raw=lines(*[TASK] * count), headers=NDJSON)
 
@@ -279,3 +280,38 @@ async def test_what_is_far_away_is_counted_and_not_told(served: Served) -> None:
     data = answer.json["data"]
     assert [f"tsk_{state.id}" for state in served.created] == [data[0]["id"], data[-1]["id"]]
     assert served.created_far == [SLICE_LEAST + 1]
+
+
+def some_task(random: Random, number: int) -> dict[str, Any]:
+    """A task of any kind, or one that is wrong."""
+    target: dict[str, Any] = {"url": random.choice((URL, URL, f"{URL}/{number}", "http://10.0.0.1/", "x"))}
+    target |= random.choice(
+        ({}, {"body": {"n": number, "\u2028\\": "\0"}}, {"body_text": f"é\n{number}"}, {"method": "PUT"})
+    )
+    target |= random.choice(({}, {}, {"headers": {"X-A": "b", "Authorization": "secret"}}, {"timeout": 9}))
+    chosen: list[dict[str, Any]] = [
+        {"delay": 60},
+        {"run_at": "2030-12-01T09:00:00.25+01:00", "name": f"Übung {number}"},
+        {"tags": {"b": "2", "a": str(number)}, "type": "t", "queue": "q", "priority": number % 12},
+        {"retry": {"max_attempts": 1}, "sla": 3, "expires_in": "2h", "delivery": "at_most_once"},
+        {"delay": 1, "run_at": 1_900_000_000, "nonsense": 1},
+    ]
+    fields = {name: value for one in random.sample(chosen, random.choice((0, 1, 2))) for name, value in one.items()}
+    return {"target": target, **fields}
+
+
+async def test_many_at_once_are_what_each_is_by_itself(served: Served) -> None:
+    """Whatever is asked for, and what is wrong with it."""
+    random = Random(7)
+    items = [some_task(random, number) for number in range(SLICE_LEAST * 2)]
+    together = (await served.ask("POST", BATCH, {"tasks": items})).json["data"]
+
+    for item, one in zip(items, together, strict=True):
+        alone = (await served.ask("POST", "/v1/tasks", item)).json
+        if "error" in one:
+            assert [one["error"][name] for name in ("code", "detail")] == [alone[name] for name in ("code", "detail")]
+            assert one["error"].get("errors") == alone.get("errors")
+        else:
+            there = (await served.ask("GET", f"/v1/tasks/{one['id']}")).json
+            assert there | alone == {**there, "id": alone["id"], "partition": alone["partition"]}
+    assert {"id" in one for one in together} == {True, False}

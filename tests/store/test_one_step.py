@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tasktick.errors import StoreBroken, StoreFull
+from tasktick.model.retry import RetryPolicy
+from tasktick.model.task import Payload, Target
 from tasktick.store import claims, one_step, plain_tasks, sqlite
 from tasktick.store.connect import DatabaseError, raw_connection
 from tasktick.store.migrate import migrate
 from tasktick.store.one_step import Apart, Bound, OneStep
 from tasktick.store.sqlite import WRITER_PRAGMAS
-from tasktick.store.task_rows import NewRow
+from tasktick.store.task_rows import NewRow, encoded
 from tests.unit.store.writing import broken, full
 
 TABLES = ("tasks", "task_details", "payloads", "counts", "events")
@@ -35,7 +38,7 @@ def raw(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 def row(number: int, tenant: str = "a", host: str = "h") -> NewRow:
     task_id = f"{number:032x}"
     shape = (tenant, 2, "default", host, 5, 3, 1_000, False, "webhook", 30_000, None)
-    return NewRow(shape, (task_id, 7, 8, 9, None, None, None, "{}"), (task_id, f'{{"n": {number}}}'))
+    return NewRow(shape, (task_id, 7, 8, 9, None, None, None, "{}"), Payload(Target(f"http://r.example/{number}")))
 
 
 def bound(*rows: NewRow) -> list[Bound]:
@@ -60,6 +63,20 @@ def test_all_that_is_written_is_what_its_parts_would_write(raw: Any, tmp_path: P
         wanted = f"SELECT * FROM {name} ORDER BY 1"
         assert raw.execute(wanted).fetchall() == other.execute(wanted).fetchall()
     other.close()
+
+
+def test_a_payload_is_kept_as_it_is_encoded(raw: Any) -> None:
+    """As JSON in JSON, of which nothing is written otherwise on its way."""
+    texts = ["", "a", "\0\x1f\x7f", "\u2028\ud7ff\N{GRINNING FACE}", "'\"\\\\u0041/", "[{]}", "\n\t", "null", "1.0"]
+    retry = RetryPolicy(factor=1e300, jitter=0.1 + 0.2, initial_ms=2**53, delays_ms=(1, 2))
+    rows = []
+    for number, text in enumerate(texts):
+        target = Target(f"http://r.example/{text}", headers={text: text, "b": text}, body_kind="text", body=text)
+        rows.append(msgspec.structs.replace(row(number), payload=Payload(target, retry, text)))
+    OneStep().write(raw, bound(*rows))
+
+    kept = dict(raw.execute("SELECT task_id, payload FROM payloads").fetchall())
+    assert kept == {one.id: encoded(one.payload) for one in rows}
 
 
 def test_one_that_is_at_fault_leaves_nothing_of_the_others(raw: Any) -> None:

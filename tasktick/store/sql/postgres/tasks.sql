@@ -23,7 +23,8 @@ WITH limited AS MATERIALIZED (
 -- in a third of the time that it takes the driver to make the array.
 -- fragment: own
         :rows__0__joined::text::text[], :rows__1__joined::text::bigint[], :rows__2__joined::text::bigint[],
-        :rows__3__joined::text::bigint[], :rows__4::bigint[], :rows__5::text[], :rows__6::text[], :rows__7::text[], :payloads__1::text[]
+        :rows__3__joined::text::bigint[], :rows__4::bigint[], :rows__5::text[], :rows__6::text[], :rows__7::text[],
+        :payloads__1__json::text[]
 
 -- fragment: payloads
 INSERT INTO payloads (partition_id, task_id, version, payload)

@@ -14,7 +14,7 @@
 
 -- The three rows of new tasks. What they share is read once (`SHAPE`), what is each one's own off its row (`ROW`, of
 -- store/task_rows.py, in their order): to read a column off a row costs as much as to write it. What most do not bring is
--- left out. Payloads: id and payload. With its limit, what is shared is not read again for each row.
+-- left out. Payloads: id and payload, which is kept as its text. With its limit, what is shared is not read again for each row.
 -- fragment: shapes
 (
     SELECT
