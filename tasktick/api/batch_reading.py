@@ -6,12 +6,11 @@ what comes behind one: the store gives what room is left in the order of a batch
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from tasktick.api import problems, render
-from tasktick.api.call import Call
+from tasktick.api.call import Call, encode
 from tasktick.api.decoding import Decoder
 from tasktick.api.schemas import TaskRequest
 from tasktick.api.task_requests import new_task, row_of
@@ -39,7 +38,18 @@ NO_LINES = "One task a line is Content-Type: application/x-ndjson; with curl --d
 
 _ITEM = Decoder(TaskRequest, NO_LINES)
 
-Result = dict[str, Any]
+# What is answered of a task, as JSON.
+Result = str
+
+
+def made(task_id: str) -> Result:
+    """That the task is made that is called this inside: nothing in an id is written otherwise in JSON."""
+    return f'{{"id":"{wire(render.TASK, task_id)}"}}'
+
+
+def refused(error: TaskTickError) -> Result:
+    """That a task is not made, and why."""
+    return encode({"error": problems.item_error(error)}).decode()
 
 
 class Part(msgspec.Struct):
@@ -63,7 +73,7 @@ class Reading:
     """Reads the tasks of a batch; the result of one that has something wrong with it is what that is."""
 
     def __init__(self, call: Call, items: Sequence[msgspec.Raw | bytes], key: IdempotencyKey | None) -> None:
-        self.results: list[Result] = [{} for _ in items]
+        self.results: list[Result] = [""] * len(items)
         self.in_slices = key is None and len(items) >= SLICE_LEAST
         """Whether plain ones are, from here on. Not once a slice could not be written, or one with a key has come."""
         self._call = call
@@ -104,7 +114,7 @@ class Reading:
                 if len(filled) >= WRITE_SLICE or not self._add(at, part):
                     return at
             except TaskTickError as error:
-                self.results[at] = {"error": problems.item_error(error)}
+                self.results[at] = refused(error)
             stretch += TASK_CHARS + len(items[at])
             if stretch > STRETCH_CHARS:
                 stretch = 0

@@ -11,8 +11,7 @@ from contextlib import nullcontext
 import msgspec
 
 from tasktick import interpreter
-from tasktick.api import problems, render
-from tasktick.api.batch_reading import NO_LINES, Part, Reading, Result
+from tasktick.api.batch_reading import NO_LINES, Part, Reading, Result, made, refused
 from tasktick.api.call import Call, Reply, encode
 from tasktick.api.decoding import Decoder, unreadable
 from tasktick.api.idempotency import begin, key_of, reply
@@ -21,7 +20,6 @@ from tasktick.api.routing import NDJSON
 from tasktick.api.schemas import TaskBatch
 from tasktick.api.tasks import OK
 from tasktick.errors import Refused
-from tasktick.model.ids import wire
 from tasktick.store import names
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.plain_tasks import CREATE_SLICE, Slice
@@ -42,10 +40,10 @@ async def create_many(call: Call) -> Reply:
             await call.take(0)
             return reply(before)
         results = await _create(call, items, key)
-        body = encode({"data": results})
+        body = f'{{"data":[{",".join(results)}]}}'
         if key is not None:
-            await _keep(call, key, body.decode())
-    return Reply(OK, body)
+            await _keep(call, key, body)
+    return Reply(OK, body.encode())
 
 
 def _items(call: Call) -> Sequence[msgspec.Raw | bytes]:
@@ -90,12 +88,12 @@ async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: Idempot
 async def _write(call: Call, part: Part, reading: Reading) -> None:
     """Make as many of these as the tenant may make now."""
     allowance = await call.take(len(part.places))
-    granted, refused = part.places[: allowance.granted], part.places[allowance.granted :]
-    for at in refused:
-        reading.results[at] = {"error": problems.item_error(RateRefused(allowance))}
+    granted, too_many = part.places[: allowance.granted], part.places[allowance.granted :]
+    for at in too_many:
+        reading.results[at] = refused(RateRefused(allowance))
     if part.slice is None:
         await _write_each(call, part.creates[: allowance.granted], reading.results)
-    elif refused or not await _write_slice(call, part.slice, part, reading.results):
+    elif too_many or not await _write_slice(call, part.slice, part, reading.results):
         await _write_each(call, await reading.again(granted), reading.results)
 
 
@@ -105,7 +103,7 @@ async def _write_slice(call: Call, written: Slice, part: Part, results: list[Res
     if outcome is not True:
         return False
     for at, task_id in zip(part.places, part.ids, strict=True):
-        results[at] = {"id": wire(render.TASK, task_id)}
+        results[at] = made(task_id)
     if part.near:
         call.ports.created(part.near)
     if len(part.ids) > len(part.near):
@@ -116,17 +114,17 @@ async def _write_slice(call: Call, written: Slice, part: Part, results: list[Res
 async def _write_each(call: Call, creates: Sequence[tuple[int, Create]], results: list[Result]) -> None:
     """Make those that can be made; each has its place."""
     outcomes = await call.ports.database.write_batch(CREATE, [create for _, create in creates])
-    made = []
+    created = []
     for (at, create), outcome in zip(creates, outcomes, strict=True):
         if outcome is None:
-            made.append(create.task.state)
-            results[at] = {"id": wire(render.TASK, create.task.state.id)}
+            created.append(create.task.state)
+            results[at] = made(create.task.state.id)
         elif isinstance(outcome, StoredAnswer):
-            results[at] = {"id": outcome.body}
+            results[at] = encode({"id": outcome.body}).decode()
         else:
-            results[at] = {"error": problems.item_error(outcome)}
-    if made:
-        call.ports.created(made)
+            results[at] = refused(outcome)
+    if created:
+        call.ports.created(created)
 
 
 async def _keep(call: Call, key: IdempotencyKey, body: str) -> None:
