@@ -6,6 +6,8 @@ Pure. A check that fails notes its fault and gives the default, so that the rest
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 from tasktick.api.decoding import Fault, pointer_of, summary
 from tasktick.api.times import Duration, duration_ms
 from tasktick.errors import Refused
@@ -18,17 +20,16 @@ TAG_CHARS_MAX = 128
 _KEY = re.compile(r"[A-Za-z0-9_.:-]{1,128}", re.ASCII)
 
 
-class Faults:
-    """Faults found so far."""
+class Faults(msgspec.Struct, gc=False):
+    """Faults found so far, and the code that they come to."""
 
-    def __init__(self) -> None:
-        self._found: list[Fault] = []
-        self._code = ""
+    found: list[Fault] = []
+    code: str = ""
 
     def add(self, pointer: str, detail: str, code: str = "validation_failed") -> None:
         """Note a fault. A request that is also wrong otherwise is called wrong rather than forbidden."""
-        self._found.append((pointer, detail))
-        self._code = code if not self._code or self._code == code else "validation_failed"
+        self.found.append((pointer, detail))
+        self.code = code if not self.code or self.code == code else "validation_failed"
 
     def extend(self, faults: list[Fault]) -> None:
         """Note several."""
@@ -37,9 +38,8 @@ class Faults:
 
     def end(self) -> None:
         """Refuse the request if anything was noted."""
-        if not self._found:
-            return
-        raise Refused(self._code, summary(self._found), errors=self._found)
+        if self.found:
+            raise Refused(self.code, summary(self.found), errors=self.found)
 
 
 def duration(

@@ -48,16 +48,15 @@ DURATION_HELP = (
 
 def instant_ms(value: Instant) -> int:
     """Milliseconds since the Unix epoch; raises ValueError with a sentence."""
-    ms = _written_instant_ms(value) if isinstance(value, str) else _number_ms(value, INSTANT_HELP)
+    if isinstance(value, str):
+        # Of those that come together the seconds are few, and so is what stands behind a second.
+        offset, fraction_ms = _behind_second(value[SECOND_CHARS:])
+        ms = _second_ms(value[:SECOND_CHARS], offset) + fraction_ms
+    else:
+        ms = _number_ms(value, INSTANT_HELP)
     if not INSTANT_MIN_MS <= ms <= INSTANT_MAX_MS:
         raise ValueError(OUT_OF_RANGE if isinstance(value, str) or not _MILLIS_MIN <= value <= _MILLIS_MAX else MILLIS)
     return ms
-
-
-def _written_instant_ms(text: str) -> int:
-    # Of those that come together the seconds are few, and so is what stands behind a second.
-    offset, fraction_ms = _behind_second(text[SECOND_CHARS:])
-    return _second_ms(text[:SECOND_CHARS], offset) + fraction_ms
 
 
 @lru_cache(maxsize=4_096)

@@ -27,7 +27,7 @@ TIMEOUT_LIMIT_MS = 3_600_000
 _ID = struct.Struct(f"{ID_CHARS // 2}s")
 
 
-class Target(msgspec.Struct, frozen=True, omit_defaults=True):
+class Target(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The call to make. Sealed headers are encrypted at rest and shown to nobody."""
 
     url: str
@@ -40,7 +40,7 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
     success: tuple[str, ...] = ("2xx",)
 
 
-class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
+class Payload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Everything that a send needs and a state change does not."""
 
     target: Target
