@@ -25,17 +25,19 @@ class Plain:
     other."""
 
     def __init__(self, fresh: Sequence[NewRow]) -> None:
-        self.rows = rows = sorted(fresh, key=lambda one: one.row[0])
-        first = rows[0].shape
+        self.rows = rows = sorted(fresh, key=attrgetter("row"))  # which begins with the id
+        shapes = [one.shape for one in rows]
+        first = shapes[0]
         self.parameters: dict[str, Any] = {"payloads": [(one.row[0], one.payload) for one in rows]}
-        self.alike = all(one.shape == first for one in rows)
+        self.alike = shapes.count(first) == len(shapes)
         if self.alike:
+            self.shapes = [first]
             self.parameters |= zip(SHAPE, first, strict=True)
             self.parameters["rows"] = [one.row for one in rows]
         else:
             places: dict[Row, int] = {}
             self.parameters["rows"] = [(*one.row, places.setdefault(one.shape, len(places))) for one in rows]
-            self.parameters["shapes"] = list(places)
+            self.parameters["shapes"] = self.shapes = list(places)
 
     @property
     def insert(self) -> str:
@@ -47,27 +49,28 @@ class Plain:
         """The same with all that follows from it, where that is one statement."""
         return "task_create_alike" if self.alike else "task_create"
 
+    @property
+    def tenants(self) -> list[str]:
+        """Whose they are."""
+        return sorted({shape[0] for shape in self.shapes})
+
     def deltas(self) -> Deltas:
         """What their births change."""
         deltas = Deltas()
-        for (tenant, state), births in groupby(self.rows, lambda one: one.shape[:2]):
+        alike = [(self.shapes[0], self.rows)] if self.alike else groupby(self.rows, attrgetter("shape"))
+        for (tenant, state, *_), births in alike:
             deltas.born(tenant, state, [one.row[:2] for one in births])
         return deltas
 
     def whole(self) -> dict[str, Any]:
         """All that is written of them, unless a tenant of theirs has a quota."""
-        return {**self.parameters, **self.deltas().parameters(), "unlimited": tenants_of(self.rows)}
+        return {**self.parameters, **self.deltas().parameters(), "unlimited": self.tenants}
 
 
-def tenants_of(rows: Sequence[NewRow]) -> list[str]:
-    """Whose they are."""
-    return sorted({row.shape[0] for row in rows})
-
-
-async def insert(tx: Transaction, fresh: Sequence[NewRow], unlimited: Sequence[str] = ()) -> bool:
-    """Insert these, unless one of these tenants has a quota; whether they were."""
+async def insert(tx: Transaction, fresh: Sequence[NewRow], *, unlimited: bool = False) -> bool:
+    """Insert these; where they must be `unlimited`, unless a tenant of theirs has a quota. Whether they were."""
     plain = Plain(fresh)
-    if await tx.run(plain.insert, unlimited=unlimited, **plain.parameters) < len(fresh):
+    if await tx.run(plain.insert, unlimited=plain.tenants if unlimited else (), **plain.parameters) < len(fresh):
         return False
     await plain.deltas().write(tx)
     return True

@@ -39,10 +39,8 @@ async def create_many(tx: Transaction, creates: list[Any]) -> list[Any]:
         await _judge_names(tx, creates, results)
     rows = [new_row(one.task) for one in creates]
     are_plain = None not in rows
-    if are_plain and not named:
-        plain = cast(list[NewRow], rows)
-        if await plain_tasks.insert(tx, plain, unlimited=plain_tasks.tenants_of(plain)):
-            return results
+    if are_plain and not named and await plain_tasks.insert(tx, cast(list[NewRow], rows), unlimited=True):
+        return results
     await _take_room(tx, creates, results, known=are_plain and not named)
     if named:
         await _take_names(tx, creates, results)
