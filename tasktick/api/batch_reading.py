@@ -89,6 +89,9 @@ class Reading:
         """As many as are written at once; none at the end."""
         self._near_until = self._call.ports.near_until()
         part = Part()
+        if self.in_slices and not self._making.ahead:
+            count = min(WRITE_SLICE, len(self._items) - self._at)
+            self._making.ahead.extend(reversed(self._making.ids.several(self._making.now, count)))
         self._at = await self._read(range(self._at, len(self._items)), part)
         if part.rows:
             part.ids = [row.id for row in part.rows]

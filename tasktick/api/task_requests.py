@@ -48,6 +48,12 @@ class Making(msgspec.Struct, frozen=True):
     idempotency_key: str | None = None
     latest: int | None = None
     """What the time is at most, where that is not `now`: what a delay counts from."""
+    ahead: list[str] = []
+    """Ids that were made in one go for tasks without a key, the last first."""
+
+    def new_id(self, key: str | None) -> str:
+        """A new id of its own."""
+        return self.ids.new(self.now, self.ids.partition(key, self.idempotency_key))
 
 
 def new_task(request: TaskRequest, making: Making) -> NewTask:
@@ -79,7 +85,8 @@ def row_of(request: TaskRequest, making: Making) -> NewRow:
     starts_at = run_at if run_at > now else now
     _check_end(faults, "/run_at", starts_at + jitter_ms + (expires_in_ms or 0))
     faults.end()
-    task_id = making.ids.new(now, making.ids.partition(key, making.idempotency_key))
+    ahead = making.ahead
+    task_id = ahead.pop() if ahead and key is None else making.new_id(key)
     due_at = starts_at + _offset(task_id, jitter_ms) if jitter_ms else starts_at
     expires_at = None if expires_in_ms is None else due_at + expires_in_ms
     shape = (

@@ -40,6 +40,10 @@ class IdMaker:
         lower = (0b10 << 62) | (self._random.getrandbits(54) << 8) | partition
         return ((upper << 64) | lower).to_bytes(ID_CHARS // 2, "big").hex()
 
+    def several(self, now_ms: int, count: int) -> list[str]:
+        """So many new ones at once, anywhere."""
+        return [self.new(now_ms, self._random.getrandbits(PARTITION_BITS)) for _ in range(count)]
+
     def partition(self, key: str | None, idempotency_key: str | None) -> int:
         """Where a new task lives: by its key, else by its idempotency key, else anywhere."""
         name = key if key is not None else idempotency_key

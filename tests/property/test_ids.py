@@ -22,6 +22,14 @@ def test_ids_grow_whatever_the_clock_does(calls: list[tuple[int, int]], seed: in
     assert [partition_of(one) for one in made] == [partition for _, partition in calls]
 
 
+@given(instants, st.integers(0, 50), st.integers(0, 2**32))
+def test_several_are_as_one_after_another(now: int, count: int, seed: int) -> None:
+    maker, other = IdMaker(Random(seed)), IdMaker(Random(seed))
+    made = [maker.new(now, 0), *maker.several(now, count), maker.new(now, 0)]
+    assert made == sorted(set(made))
+    assert made[:-1] == [other.new(now, 0), *(other.new(now, other.partition(None, None)) for _ in range(count))]
+
+
 @given(instants, partitions)
 def test_an_id_is_a_uuid_of_version_seven(now: int, partition: int) -> None:
     made = IdMaker(Random(1)).new(now, partition)
