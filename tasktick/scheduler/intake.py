@@ -38,20 +38,21 @@ class Intake:
         self._owns = owns
         self._nudge = nudge
 
-    def wants_until(self) -> int | None:
-        """Until when new tasks are due of which it wants to be told: most are far away. None is for ever."""
-        if self._owns is not None:  # another node's may reach further
-            return None
-        return self._horizon.takes_until(self._clock.now_ms()) + ON_ITS_WAY_MS
+    def wants_until(self) -> int:
+        """Until when new tasks are due of which it wants to be told: most are far away."""
+        return self._takes_until() + ON_ITS_WAY_MS
 
     def born(self, states: Sequence[TaskState]) -> None:
         """These rows were just inserted: nothing is known of them yet."""
-        if self._owns is None:
-            # Most are far away, and there is nobody else to hear of them.
-            until = self._horizon.takes_until(self._clock.now_ms())
-            states = [state for state in states if state.wake_at <= until]
+        until = self._takes_until()
+        states = [state for state in states if state.wake_at <= until]
         if states:
             self.due([due_of(state) for state in states if state.state in WAITING])
+
+    def _takes_until(self) -> int:
+        """What is due later is of no use to anybody: owners of other partitions are told of what is near alone, as near
+        as our own horizon always reaches."""
+        return self._horizon.takes_until(self._clock.now_ms())
 
     def written(self, states: Sequence[TaskState]) -> None:
         """These rows were just committed as they are here."""
