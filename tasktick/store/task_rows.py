@@ -99,7 +99,7 @@ def detail_row(detail: TaskDetail) -> Row:
         detail.key,
         detail.name,
         detail.type,
-        tags_text(detail.tags),
+        encoded(detail.tags) if detail.tags else _NO_TAGS,
         detail.sla_ms,
         detail.expires_in_ms,
         detail.schedule_id,
@@ -117,13 +117,13 @@ _read_tags = msgspec.json.Decoder(dict[str, str]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def tags_text(tags: dict[str, str]) -> str:
-    """Tags as a row has them."""
-    return encoded(tags) if tags else _NO_TAGS
+def tags_text(tags: dict[str, str]) -> str | None:
+    """Tags as a row has them: most have none, and where none of those that come together has, none are sent."""
+    return encoded(tags) if tags else None
 
 
-def _tags_of(text: str) -> dict[str, str]:
-    return {} if text == _NO_TAGS else _read_tags(text)
+def _tags_of(text: str | None) -> dict[str, str]:
+    return {} if text is None else _read_tags(text)
 
 
 def encoded(value: Any) -> str:

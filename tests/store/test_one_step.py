@@ -38,7 +38,7 @@ def raw(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 def row(number: int, tenant: str = "a", host: str = "h") -> NewRow:
     task_id = f"{number:032x}"
     shape = (tenant, 2, "default", host, 5, 3, 1_000, False, "webhook", 30_000, None)
-    return NewRow(shape, (task_id, 7, 8, 9, None, None, None, "{}"), Payload(Target(f"http://r.example/{number}")))
+    return NewRow(shape, (task_id, 7, 8, 9, None, None, None, None), Payload(Target(f"http://r.example/{number}")))
 
 
 def bound(*rows: NewRow) -> list[Bound]:

@@ -61,7 +61,7 @@ states AS (
     )
     SELECT
         partition_id, id, (:shapes__0::text[])[shape + 1], updated_at, key, name, (:shapes__8::text[])[shape + 1],
-        tags, (:shapes__9::bigint[])[shape + 1], (:shapes__10::bigint[])[shape + 1]
+        coalesce(tags, '{}'), (:shapes__9::bigint[])[shape + 1], (:shapes__10::bigint[])[shape + 1]
     FROM given
 )
 
@@ -81,8 +81,8 @@ states AS (
         partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms
     )
     SELECT
-        partition_id, id, :tenant::text, updated_at, key, name, :type::text, tags, :sla_ms::bigint,
-        :expires_in_ms::bigint
+        partition_id, id, :tenant::text, updated_at, key, name, :type::text, coalesce(tags, '{}'),
+        :sla_ms::bigint, :expires_in_ms::bigint
     FROM given
 )
 

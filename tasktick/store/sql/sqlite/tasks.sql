@@ -46,8 +46,8 @@ FROM jsonb_each(:rows) AS row CROSS JOIN
 ;
 INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms)
 SELECT
-    row.value->>0, s.tenant, row.value->>1, row.value->>5, row.value->>6, s.type, row.value->>7, s.sla_ms,
-    s.expires_in_ms
+    row.value->>0, s.tenant, row.value->>1, row.value->>5, row.value->>6, s.type,
+    coalesce(row.value->>7, '{}'), s.sla_ms, s.expires_in_ms
 FROM jsonb_each(:rows) AS row CROSS JOIN
     -- include: shapes
 ;
@@ -67,7 +67,7 @@ FROM jsonb_each(:rows) WHERE
 ;
 INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms)
 SELECT
-    value->>0, :tenant, value->>1, value->>5, value->>6, :type, value->>7, :sla_ms, :expires_in_ms
+    value->>0, :tenant, value->>1, value->>5, value->>6, :type, coalesce(value->>7, '{}'), :sla_ms, :expires_in_ms
 FROM jsonb_each(:rows) WHERE
     -- include: unless_limited
 ;
