@@ -27,7 +27,6 @@ from tasktick.store.tasks import Create
 # itself counted as some.
 STRETCH_CHARS = 50_000
 TASK_CHARS = 200
-WRITE_SLICE = 500
 # Smaller batches are better written with those of others, of which there may be many.
 SLICE_LEAST = 50
 # No key of a client contains it, so no derived key is ever one of a client's.
@@ -78,6 +77,7 @@ class Reading:
         """Whether plain ones are, from here on. Not once a slice could not be written, or one with a key has come."""
         self._call = call
         self._limits = call.ports.config.server
+        self._part_rows = call.ports.database.slice_rows
         self._items = items
         self._key = key
         self._making = making_of(call)
@@ -90,7 +90,7 @@ class Reading:
         self._near_until = self._call.ports.near_until()
         part = Part()
         if self.in_slices and not self._making.ahead:
-            count = min(WRITE_SLICE, len(self._items) - self._at)
+            count = min(self._part_rows, len(self._items) - self._at)
             self._making.ahead.extend(reversed(self._making.ids.several(self._making.now, count)))
         self._at = await self._read(range(self._at, len(self._items)), part)
         if part.rows:
@@ -114,7 +114,7 @@ class Reading:
         items, filled, stretch = self._items, part.places, 0
         for at in places:
             try:
-                if len(filled) >= WRITE_SLICE or not self._add(at, part):
+                if len(filled) >= self._part_rows or not self._add(at, part):
                     return at
             except TaskTickError as error:
                 self.results[at] = refused(error)

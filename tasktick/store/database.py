@@ -122,6 +122,11 @@ class SqliteDatabase:
         """Write one item of a batch; its result, or the error, is told when it is committed."""
         self._writer.begin(batch, item, told)
 
+    @property
+    def slice_rows(self) -> int:
+        """All of a thousand: whatever is in a commit, it takes 0.9 ms more than its rows."""
+        return 1_000
+
     def bind(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """As text: in a transaction it would be the store's thread that needs the interpreter for that."""
         del query

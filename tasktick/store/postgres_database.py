@@ -131,6 +131,11 @@ class PostgresDatabase:
         """Write one item of a batch; its result, or the error, is told when it is committed."""
         self._writer.begin(batch, item, told)
 
+    @property
+    def slice_rows(self) -> int:
+        """Half of a thousand: the others are read while the server writes these."""
+        return 500
+
     def bind(self, query: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """By column."""
         return bound_before(query, parameters)

@@ -130,6 +130,11 @@ class Database(Reader, Writer, Protocol):
 class ServingDatabase(Database, Protocol):
     """A database whose clients need not wait in a task each."""
 
+    @property
+    def slice_rows(self) -> int:
+        """How many tasks that come together are best written at once."""
+        ...
+
     def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
         """Write one item of a batch; its result, or the error, is told when it is committed, never from within."""
         ...

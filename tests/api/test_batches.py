@@ -72,7 +72,7 @@ async def test_more_than_one_commit_holds(served: Served) -> None:
 async def test_the_next_are_read_while_those_before_are_written(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count, made = batch_reading.WRITE_SLICE + 100, 0
+    count, made = served.database.slice_rows + 100, 0
     all_read = asyncio.Event()
     write = served.world.database.write_batch
 
@@ -105,11 +105,11 @@ async def test_a_store_that_takes_no_more_is_said_once(served: Served, monkeypat
         return await write(batch, items)
 
     monkeypatch.setattr(served.world.database, "write_batch", once)
-    body = lines(*[TASK] * (batch_reading.WRITE_SLICE * 3))
+    body = lines(*[TASK] * (served.database.slice_rows * 3))
     answer = await served.ask("POST", BATCH, raw=body, headers=NDJSON)
 
     assert (answer.status, answer.code, asked) == (503, "store_unavailable", 2)
-    assert len(served.created) == batch_reading.WRITE_SLICE
+    assert len(served.created) == served.database.slice_rows
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ async def test_those_that_cannot_be_written_as_one_are_judged_one_by_one(
         return [ValueError("a row's fault")] if batch is CREATE_SLICE else await write(batch, items)
 
     monkeypatch.setattr(served.world.database, "write_batch", refuse)
-    count = batch_reading.WRITE_SLICE * 3
+    count = served.database.slice_rows * 3
     answer = await served.ask("POST", BATCH, raw=lines(*[TASK] * count), headers=NDJSON)
 
     assert len({one["id"] for one in answer.json["data"]}) == len(served.created) == count
