@@ -25,7 +25,7 @@ from tasktick.store.protocol import Database
 
 # Tenants whose secrets are opened between two turns of the loop: some two milliseconds.
 AT_ONCE = 500
-# Tasks that are read at once. What comes is made into what a claim brings: half a millisecond, which no burst waits for.
+# Tasks that are read at once. What comes is made into what a claim brings: half a millisecond.
 ROWS_AT_ONCE = 250
 # So many that are due in the same 64 ms are a crowd. Who has as many in hand does not rest.
 CROWD = 500

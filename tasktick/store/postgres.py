@@ -31,8 +31,8 @@ from tasktick.store.rows import decoder
 T = TypeVar("T")
 
 # Settings of every transaction (RULES). A partition's due rows are few among many, whatever the statistics said when
-# a plan was made: a queue's statements go by index, and are not worth compiling. What writes looks rows up by what names
-# them, whatever its parameters are: one plan does, where each session made five of each before.
+# a plan was made: a queue's statements go by index, and are not worth compiling. What writes looks rows up by what
+# names them, whatever its parameters are: one plan does, where each session made five of each before.
 STATEMENT_MOST_MS = 5_000
 LIMITS = {
     "statement_timeout": str(STATEMENT_MOST_MS),
