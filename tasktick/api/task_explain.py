@@ -141,8 +141,8 @@ def _nominally(facts: Facts, due_at: int) -> str:
     run_at = facts.view.state.run_at
     if due_at == run_at:
         return "at its nominal time"
-    later_s = (due_at - run_at) / 1_000
-    return f"{later_s:g} s after its nominal time {written(run_at)}"
+    side = "after" if due_at > run_at else "before"
+    return f"{abs(due_at - run_at) / 1_000:g} s {side} its nominal time {written(run_at)}"
 
 
 def _decided(row: LedgerRow) -> Step:

@@ -229,6 +229,8 @@ class Plan(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...] = ()
     withdrawn: tuple[TaskState, ...] = ()
     ledger: tuple[LedgerRow, ...] = ()
+    left: tuple[LedgerRow, ...] = ()
+    """Rows of what is left of a stretch that is cut: new ones, and nobody's news."""
     amended: tuple[Amendment, ...] = ()
     rewritten: tuple[LedgerRow, ...] = ()
     """Rows in place of those of the same time."""

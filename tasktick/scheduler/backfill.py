@@ -172,6 +172,7 @@ class _Filling:
         self._changes: list[Change] = []
         self._joins: list[LineFire] = []
         self._new: list[LedgerRow] = []
+        self._left: list[LedgerRow] = []
         self._rewritten: list[LedgerRow] = []
 
     def run(self, one: Verdict, stretch: LedgerRow | None) -> None:
@@ -259,7 +260,7 @@ class _Filling:
                 times=times,
                 task_id=self._made(first, _IDLE[stretch.outcome], stretch.reason) if alone else None,
             )
-            (self._rewritten if first.nominal_at == stretch.nominal_at else self._new).append(row)
+            (self._rewritten if first.nominal_at == stretch.nominal_at else self._left).append(row)
         assert rest == 0, "the times of a stretch are those that run, and those that are left"
 
     def added_to(self, plan: Plan) -> Plan:
@@ -269,6 +270,7 @@ class _Filling:
             born=(*plan.born, *self._born),
             changes=(*plan.changes, *self._changes),
             ledger=(*plan.ledger, *self._new),
+            left=(*plan.left, *self._left),
             rewritten=(*plan.rewritten, *self._rewritten),
             joins=(*plan.joins, *self._joins),
         )

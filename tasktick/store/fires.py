@@ -39,7 +39,7 @@ class Old(msgspec.Struct, frozen=True, array_like=True):
 
 async def write(tx: Transaction, plans: Sequence[Plan]) -> None:
     """Write what plans say of times; how many gave up is counted by what is written."""
-    new = [row for plan in plans for row in plan.ledger]
+    new = [row for plan in plans for row in (*plan.ledger, *plan.left)]
     if new:
         await tx.run("ledger_insert", rows=[ledger_row(row) for row in new])
     amended = [columns(row) for plan in plans for row in plan.amended]

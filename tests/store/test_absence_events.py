@@ -198,6 +198,27 @@ async def test_missed_times_are_told_with_the_ledger(world: World) -> None:
     assert len(await told_of(world)) == before
 
 
+async def test_what_is_left_of_missed_times_is_not_told_again_when_some_of_them_run(world: World) -> None:
+    calendar = Calendar(world)
+    calendar.missed_rows_max = 5
+    name = await calendar.create(catch_up=CatchUp("none"))
+    await calendar.pass_ms(50 * MINUTE_MS, seen=False)
+    await calendar.settle()
+    rows = [one.row for one in await calendar.ledger(name)]
+    (stretch,) = [row for row in rows if row.until_at is not None]
+    before = await told_of(world)
+    moment, middle = calendar.moment(), stretch.nominal_at + 5 * MINUTE_MS
+
+    async def operation(tx: Transaction) -> None:
+        seen = await schedules.find(tx, TENANT, f"sch_{name}")
+        await fill(tx, seen, moment, (middle, middle + 2 * MINUTE_MS))
+
+    await world.database.write(operation)
+    assert await told_of(world) == before
+    parts = [one.row for one in await calendar.ledger(name) if one.row.until_at is not None]
+    assert sum(row.times for row in parts) == stretch.times - 3, "the stretch was cut"
+
+
 async def test_a_fire_that_gives_up_or_expires_is_told(world: World) -> None:
     calendar = Calendar(world)
     name = await calendar.create()
