@@ -327,6 +327,7 @@ class Daemon:
             policy=lambda: self._policy,
             deciding=node.deciding,
             planned=node.planned,
+            due=node.intake.due,
             created=created,
             created_far=created_far,
             near_until=node.intake.wants_until,

@@ -12,7 +12,7 @@ from tasktick.clock import Clock
 from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker
 from tasktick.model.schedule import Plan
-from tasktick.model.task import TaskState
+from tasktick.model.task import Due, TaskState
 from tasktick.ready.standing import Standing
 from tasktick.scheduler.book import Moment
 from tasktick.settings import Config
@@ -38,6 +38,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """Now, as a decision about the schedule with this id sees it; asked in the transaction that writes it."""
     planned: Callable[[Sequence[Plan]], None] = lambda plans: None
     """These plans of schedules are committed."""
+    due: Callable[[Sequence[Due]], None] = lambda rows: None
+    """These tasks may go now, and that is committed."""
     created: Callable[[Sequence[TaskState]], None] = _nothing
     """These tasks are committed."""
     created_far: Callable[[int], None] = lambda count: None

@@ -21,6 +21,7 @@ from tasktick.api.times import Instant, instant_ms, written
 from tasktick.errors import Refused
 from tasktick.model.line import backfill_line
 from tasktick.model.schedule import Plan, Schedule
+from tasktick.model.task import Due
 from tasktick.scheduler.backfill import RUNS, Kind, Tasks, Verdict, backfill, bounds, runs_left, verdicts
 from tasktick.store import fires as ledger
 from tasktick.store import lines, names, schedules, tasks, tenants
@@ -272,6 +273,7 @@ def _skipped_since(one: Verdict, cursor_at: int) -> Verdict:
 async def _filled(call: Call, asked: Asked, before: Progress, key: IdempotencyKey | None) -> Progress:
     """One slice."""
     done: list[Plan] = []
+    going: list[Due] = []
 
     async def operation(tx: Transaction) -> Progress:
         if asked.line is not None:  # lines come before the rows of schedules
@@ -285,7 +287,7 @@ async def _filled(call: Call, asked: Asked, before: Progress, key: IdempotencyKe
         room = (await tenants.rooms(tx, [call.tenant])).left(call.tenant)
         if room is not None and len(cut := _cut(found, room)) < len(found):
             found, ended, full = cut, False, True
-        await _let_run(tx, work, found, asked.line)
+        going[:] = await _let_run(tx, work, found, asked.line)
         at = _beyond(found, asked, ended=ended) if found or ended else before.at
         after = before.after(found, at, ended=ended, full=full)
         if key is not None:
@@ -295,16 +297,16 @@ async def _filled(call: Call, asked: Asked, before: Progress, key: IdempotencyKe
 
     after = await call.ports.database.write(operation, Lane.UPKEEP)
     call.ports.planned(done)
+    call.ports.due(going)
     return after
 
 
-async def _let_run(tx: Transaction, work: Work, found: list[Verdict], line: str | None) -> None:
-    """Carry out what is to run of these; of a line where nobody is at work, the loader finds who goes first."""
+async def _let_run(tx: Transaction, work: Work, found: list[Verdict], line: str | None) -> list[Due]:
+    """Carry out what is to run of these; who goes first of a line where nobody is at work."""
     if not any(one.runs for one in found):
-        return
+        return []
     ids = [one.row.task_id for one in found if one.runs and one.row is not None and one.row.task_id is not None]
     idle = {task.id: task for task in await tasks.states(tx, ids)} if ids else {}
     seen = work.seen
     await work.carry_out(backfill(seen.schedule, found, Tasks(seen.tasks, idle), work.moment, in_line=line is not None))
-    if line is not None:
-        await lines.begin(tx, seen.schedule.tenant, line, work.moment.by.now)
+    return [] if line is None else await lines.begin(tx, seen.schedule.tenant, line, work.moment.by.now)

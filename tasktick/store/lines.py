@@ -180,8 +180,9 @@ async def advance(tx: Transaction, lines: Named, now: int, deltas: Deltas) -> li
     return freed
 
 
-async def begin(tx: Transaction, tenant: str, line: str, now: int) -> None:
+async def begin(tx: Transaction, tenant: str, line: str, now: int) -> list[Due]:
     """Some have just joined a line, which is held, all of them to wait: the first goes, if nobody is at work."""
     deltas = Deltas()
-    await advance(tx, [(tenant, line)], now, deltas)
+    freed = await advance(tx, [(tenant, line)], now, deltas)
     await deltas.write(tx)
+    return [one.due for one in freed]

@@ -25,7 +25,7 @@ from tasktick.dispatch.guard import AddressPolicy
 from tasktick.model.ids import IdMaker, partition_of
 from tasktick.model.schedule import Plan, Recorder
 from tasktick.model.state import State
-from tasktick.model.task import TaskState
+from tasktick.model.task import Due, TaskState
 from tasktick.ready.standing import Standing
 from tasktick.scheduler.book import Moment
 from tasktick.service import Services
@@ -101,6 +101,7 @@ class Served:
         self.created_far: list[int] = []
         self.changed: list[TaskState] = []
         self.planned: list[Plan] = []
+        self.due: list[Due] = []
         self.deciding_ids = IdMaker(Random(4))
         self.signing_changed: list[str] = []
         self.rebalanced = 0
@@ -118,6 +119,7 @@ class Served:
             policy=AddressPolicy,
             deciding=self.deciding,
             planned=self.planned.extend,
+            due=self.due.extend,
             created=self.created.extend,
             created_far=self.created_far.append,
             near_until=lambda: self.switches.near_until,

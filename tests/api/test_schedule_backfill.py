@@ -171,6 +171,7 @@ async def test_one_after_the_other_in_the_order_of_the_calendar_and_beside_the_s
     rows = await ledger(served, schedule)
     assert [row["nominal"] for row in rows] == [written(begin + n * MINUTE_MS) for n in range(done["fires"])]
     assert [row["state"] for row in rows] == ["ready"] + ["blocked"] * (len(rows) - 1)
+    assert [one.id for one in served.due] == [rows[0]["task_id"].removeprefix("tsk_")], "it waits for no look"
     for place, row in enumerate(rows):
         [claimed] = await served.world.claim(row["task_id"].removeprefix("tsk_"))
         assert await served.world.finish(claimed, 200 if place % 2 else 404) in (State.SUCCEEDED, State.DEAD)
