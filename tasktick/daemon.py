@@ -331,6 +331,7 @@ class Daemon:
             created=created,
             created_far=created_far,
             near_until=node.intake.wants_until,
+            pressed=node.intake.is_pressed,
             changed=node.written,
             signing_changed=keys.changed,
             key_used=key_use.note,

@@ -27,6 +27,9 @@ from tasktick.store.tasks import Create
 # itself counted as some.
 STRETCH_CHARS = 50_000
 TASK_CHARS = 200
+# While something is about to start, no more are written at once; and never many more characters.
+PART_ROWS = 500
+PART_CHARS = 400_000
 # Smaller batches are better written with those of others, of which there may be many.
 SLICE_LEAST = 50
 # No key of a client contains it, so no derived key is ever one of a client's.
@@ -77,7 +80,8 @@ class Reading:
         """Whether plain ones are, from here on. Not once a slice could not be written, or one with a key has come."""
         self._call = call
         self._limits = call.ports.config.server
-        self._part_rows = call.ports.database.slice_rows
+        # Of a part, which somebody who waits for a claim has to wait for.
+        self._part_rows = PART_ROWS
         self._items = items
         self._key = key
         self._making = making_of(call)
@@ -87,7 +91,9 @@ class Reading:
 
     async def next(self) -> Part | None:
         """As many as are written at once; none at the end."""
-        self._near_until = self._call.ports.near_until()
+        ports = self._call.ports
+        self._near_until = ports.near_until()
+        self._part_rows = PART_ROWS if ports.pressed() else ports.database.slice_rows
         part = Part()
         if self.in_slices and not self._making.ahead:
             count = min(self._part_rows, len(self._items) - self._at)
@@ -95,7 +101,7 @@ class Reading:
         self._at = await self._read(range(self._at, len(self._items)), part)
         if part.rows:
             part.ids = [row.id for row in part.rows]
-            part.slice = slice_of(part.rows, self._call.ports.database.bind)
+            part.slice = slice_of(part.rows, ports.database.bind)
             part.rows.clear()
         return part if part.places else None
 
@@ -111,13 +117,14 @@ class Reading:
 
         Now and then others have their turn.
         """
-        items, filled, stretch = self._items, part.places, 0
+        items, filled, stretch, chars = self._items, part.places, 0, 0
         for at in places:
             try:
-                if len(filled) >= self._part_rows or not self._add(at, part):
+                if len(filled) >= self._part_rows or chars > PART_CHARS or not self._add(at, part):
                     return at
             except TaskTickError as error:
                 self.results[at] = refused(error)
+            chars += len(items[at])
             stretch += TASK_CHARS + len(items[at])
             if stretch > STRETCH_CHARS:
                 stretch = 0
@@ -142,6 +149,7 @@ class Reading:
 
     def _add_apart(self, at: int, request: TaskRequest, part: Part) -> bool:
         self.in_slices = False
+        self._making.ahead.clear()  # its own id is made now, and those behind it come after that
         if part.rows:
             return False
         new = new_task(request, self._making)

@@ -46,6 +46,8 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """So many are that are due after `near_until`."""
     near_until: Callable[[], int | None] = lambda: None
     """Until when those are due of which `created` is to tell; None is for ever."""
+    pressed: Callable[[], bool] = lambda: False
+    """Whether something is about to start: then nobody is to keep the store for long."""
     changed: Callable[[Sequence[TaskState]], None] = _nothing
     """These tasks have changed, and the change is committed; a removed one is shown as cancelled."""
     signing_changed: Callable[[str], None] = lambda tenant: None

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from tasktick.model.task import Foreseen
 
 ROWS_MAX = 32_768
-# As many characters of a payload: tasks with longer ones are left to their claims. A row takes some 1.5 kB of memory
-# with a payload of 120.
+# As many characters of a payload: tasks with longer ones are left to their claims. A row takes some 1.5 kB of memory,
+# and 2.5 with a payload as long as that.
 CHARS_MAX = 1_024
 # What was read two seconds before it is due, and was not claimed ten after, waits for something else than its turn.
 KEPT_MS = 12_000

@@ -229,8 +229,7 @@ class Plan(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...] = ()
     withdrawn: tuple[TaskState, ...] = ()
     ledger: tuple[LedgerRow, ...] = ()
-    left: tuple[LedgerRow, ...] = ()
-    """Rows of what is left of a stretch that is cut: new ones, and nobody's news."""
+    left: tuple[LedgerRow, ...] = ()  # of a stretch that is cut: new rows, and nobody's news
     amended: tuple[Amendment, ...] = ()
     rewritten: tuple[LedgerRow, ...] = ()
     """Rows in place of those of the same time."""
@@ -240,8 +239,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Who must still stand there, if it rests on that."""
     gives_way_to: str | None = None
     """The schedule whose fire takes the place of its own, if that is written with it."""
-    withdrawn_at: int = 0
-    """When fires were withdrawn, if any were: others are told."""
+    withdrawn_at: int = 0  # when fires were withdrawn, if any were: others are told
 
     @property
     def rows(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tasktick.model.ids import ID_CHARS, PARTITIONS, partition_of
-from tasktick.model.task import Claimed, Foreseen, Taken
+from tasktick.model.task import Claimed, Foreseen, Payload, Taken
 from tasktick.model.value import Value
 from tasktick.store import lateness
 from tasktick.store.counts import RUNNING, Deltas
@@ -21,6 +21,10 @@ from tasktick.store.rows import decoder
 # the memory.
 PAYLOADS_CHARS_MAX = 4_194_304
 PAYLOAD_CHARS_SURE = 16_384
+# What is kept of a payload that is read ahead is its values: each header is some 150 bytes, and where one character is
+# none of ASCII each takes up to four.
+PARTS_SMALL = 10
+WIDE_CHARS_SMALL = 256
 
 
 class ClaimRequest(Value, frozen=True):
@@ -152,9 +156,16 @@ CLAIM = Batch(
 
 
 async def read_ahead(tx: Transaction, ids: list[str], chars_max: int) -> list[Foreseen]:
-    """What claims of these will bring, of those that wait and whose payloads have no more than so many characters."""
+    """What claims of these will bring, of those that wait and whose payloads are small: so many characters at most."""
     found = await tx.rows("task_foreseen", Foreseen, ids=ids, chars_max=chars_max)
-    return [one for one in found if one.taken.payload is not None]
+    return [one for one in found if one.taken.payload is not None and _is_small(one.taken.payload)]
+
+
+def _is_small(payload: Payload) -> bool:
+    """Whether it takes no more memory than its characters let one expect."""
+    target = payload.target
+    parts = len(target.headers) + len(target.sealed_headers) + len(payload.retry.delays_ms) + len(target.success)
+    return parts <= PARTS_SMALL and (target.body.isascii() or len(target.body) <= WIDE_CHARS_SMALL)
 
 
 def by_partition(epochs: Mapping[int, int]) -> str:

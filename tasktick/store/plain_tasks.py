@@ -57,8 +57,8 @@ class Plain:
     def deltas(self) -> Deltas:
         """What their births change."""
         deltas = Deltas()
-        alike = [(self.shapes[0], self.rows)] if self.alike else groupby(self.rows, attrgetter("shape"))
-        for (tenant, state, *_), births in alike:
+        counted = [(self.shapes[0][:2], self.rows)] if self.alike else groupby(self.rows, lambda one: one.shape[:2])
+        for (tenant, state), births in counted:
             deltas.born(tenant, state, [one.row[:2] for one in births])
         return deltas
 

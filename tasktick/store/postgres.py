@@ -31,8 +31,7 @@ from tasktick.store.rows import decoder
 T = TypeVar("T")
 
 # Settings of every transaction (RULES). A partition's due rows are few among many, whatever the statistics said when
-# a plan was made: a queue's statements go by index, and are not worth compiling. What writes looks rows up by what
-# names them, whatever its parameters are: one plan does, where each session made five of each before.
+# a plan was made: a queue's statements go by index, and are not worth compiling.
 STATEMENT_MOST_MS = 5_000
 LIMITS = {
     "statement_timeout": str(STATEMENT_MOST_MS),
@@ -53,8 +52,9 @@ _BY_INDEX = (
     "SET LOCAL jit = off",
 )
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_ONE_PLAN = "SET LOCAL plan_cache_mode = force_generic_plan"
-BEGIN_WRITE = "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *_TIMEOUTS, *_BY_INDEX, _ONE_PLAN))
+BEGIN_WRITE = "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", *_TIMEOUTS, *_BY_INDEX))
+# Claims and ends are given ids, and one plan does for whatever ids: else each session makes five before it keeps one.
+BEGIN_FIRE = f"{BEGIN_WRITE}; SET LOCAL plan_cache_mode = force_generic_plan"
 # What is due is read in the order of an index, as far as a page goes, and never gathered whole to be sorted.
 BEGIN_NEAR = "; ".join((_SNAPSHOT, *_TIMEOUTS, *_BY_INDEX, "SET LOCAL enable_bitmapscan = off"))
 BEGIN_READ = "; ".join((_SNAPSHOT, *_TIMEOUTS, "SET LOCAL jit = off"))
@@ -233,11 +233,13 @@ async def read_with(raw: PostgresConnection, operation: Operation[T], begin: str
         raise
 
 
-async def write_with(raw: PostgresConnection, work: Operation[T], writer: str, mark: int) -> T:
+async def write_with(
+    raw: PostgresConnection, work: Operation[T], writer: str, mark: int, begin: str = BEGIN_WRITE
+) -> T:
     """Run work and commit it under this mark. `CommitUnknown` alone leaves open whether it is written."""
     last_words: list[str] = []
     # In one message. Not with the commit: who finds out about a commit that is still on its way waits for the mark.
-    begin = f"{BEGIN_WRITE}; {written_out_as('mark_set', writer=writer, mark=mark)}"
+    begin = f"{begin}; {written_out_as('mark_set', writer=writer, mark=mark)}"
     try:
         await raw.execute(begin)
         result = await work(PostgresTransaction(raw, last_words, begin))

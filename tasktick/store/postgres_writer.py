@@ -23,7 +23,7 @@ from tasktick.clock import Clock, turns
 from tasktick.errors import StoreError, StoreFull, StoreUnavailable
 from tasktick.service import Spawner
 from tasktick.store.lanes import GATHERING_TURNS, Job, LaneWriter, answers, lot_of
-from tasktick.store.postgres import CommitUnknown, was_committed, write_alone, write_with
+from tasktick.store.postgres import BEGIN_FIRE, BEGIN_WRITE, CommitUnknown, was_committed, write_alone, write_with
 from tasktick.store.postgres_links import Gate, PostgresLink
 from tasktick.store.protocol import Aborted, Alone, Lane, Transaction
 
@@ -208,7 +208,8 @@ class PostgresWriter(LaneWriter):
                 return results
             self._not_alone_until_ms = self._clock.monotonic_ms() + NOT_ALONE_MS
             hand.mark += MARK_STEP
-        return await write_with(raw, lambda tx: _run(tx, jobs), hand.name, hand.mark)
+        begin = BEGIN_FIRE if jobs[0].lane is Lane.FIRE else BEGIN_WRITE
+        return await write_with(raw, lambda tx: _run(tx, jobs), hand.name, hand.mark, begin)
 
     def _alone(self, hand: Hand, jobs: list[Job]) -> Alone | None:
         """These jobs as a single statement, if they can be one."""

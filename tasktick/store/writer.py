@@ -210,6 +210,8 @@ class SqliteWriter(LaneWriter):
                 job = waiting[0]
                 if job.batch is not None and job.batch.is_prompt and any(one.batch is job.batch for one in taken):
                     break
+                if lane is Lane.CREATE and room < min(job.rows, TURN_ROWS_MAX[lane]):  # it is one by itself
+                    break
                 waiting.popleft()
                 if job.future.cancelled():
                     self._waiting_rows -= job.rows

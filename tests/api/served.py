@@ -88,6 +88,7 @@ class Switches(msgspec.Struct):
     standing: Standing = Standing("unknown")
     latencies: dict[str, float] = {}
     near_until: int | None = None
+    pressed: bool = False
 
 
 class Served:
@@ -123,6 +124,7 @@ class Served:
             created=self.created.extend,
             created_far=self.created_far.append,
             near_until=lambda: self.switches.near_until,
+            pressed=lambda: self.switches.pressed,
             changed=self.changed.extend,
             signing_changed=self.signing_changed.append,
             key_used=self.key_use.note,

@@ -11,6 +11,7 @@ from tasktick.api import batch_reading
 from tasktick.api.batch_reading import SLICE_LEAST
 from tasktick.api.task_requests import Making, row_of
 from tasktick.errors import StoreUnavailable
+from tasktick.model.ids import partition_of, partition_of_name
 from tasktick.store import tenants
 from tasktick.store.plain_tasks import CREATE_SLICE
 from tasktick.store.protocol import Batch
@@ -110,6 +111,38 @@ async def test_a_store_that_takes_no_more_is_said_once(served: Served, monkeypat
 
     assert (answer.status, answer.code, asked) == (503, "store_unavailable", 2)
     assert len(served.created) == served.database.slice_rows
+
+
+@pytest.mark.parametrize(
+    ("pressed", "count", "wide", "most"), [(False, 1_203, 0, 1_000), (True, 1_203, 0, 500), (False, 203, 3_000, 134)]
+)
+async def test_no_more_is_written_at_once_than_others_can_wait_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch, pressed: bool, count: int, wide: int, most: int
+) -> None:
+    written: list[int] = []
+    write = served.world.database.write_batch
+
+    async def noting(batch: Batch, items: list[Any]) -> list[Any]:
+        written.extend(one.rows for one in items)
+        return await write(batch, items)
+
+    monkeypatch.setattr(served.world.database, "write_batch", noting)
+    served.switches.pressed = pressed
+    task = {"target": {"url": URL, "body_text": "x" * wide}}
+    await served.ask("POST", BATCH, raw=lines(*[task] * count), headers=NDJSON)
+
+    most = min(most, served.database.slice_rows)
+    assert (sum(written), max(written) <= most) == (count, True)
+    assert len(written) < count / most + 2, "and not fewer"
+
+
+async def test_ids_grow_with_the_batch_and_one_with_a_key_is_where_its_key_belongs(served: Served) -> None:
+    tasks = [*[TASK] * SLICE_LEAST, {**TASK, "key": "k"}, *[TASK] * SLICE_LEAST]
+    answer = await served.ask("POST", BATCH, raw=lines(*tasks), headers=NDJSON)
+
+    ids = [one["id"] for one in answer.json["data"]]
+    assert ids == sorted(set(ids))
+    assert partition_of(ids[SLICE_LEAST].removeprefix("tsk_")) == partition_of_name("k")
 
 
 @pytest.mark.parametrize(

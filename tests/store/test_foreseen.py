@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tasktick.cluster.ownership import Ownership
 from tasktick.model import change
@@ -10,6 +11,7 @@ from tasktick.model.task import Foreseen, Taken
 from tasktick.store import claims, due, lateness
 from tasktick.store.claims import PAYLOAD_CHARS_SURE
 from tasktick.store.protocol import Lane, Transaction
+from tasktick.store.tasks import Create
 from tests.store.world import HOUR_MS, World
 
 CHARS = 1_024
@@ -43,6 +45,23 @@ async def test_a_claim_of_what_was_foreseen_says_what_the_store_says(world: Worl
     assert set(foreseen) == set(ids)
     assert {one.claimed.id for one in await take(world, foreseen, *ids)} == set(ids)
     assert await take(world, foreseen, *ids) == [], "not twice"
+
+
+async def test_a_claim_that_is_tried_again_says_the_same(world: World) -> None:
+    (one,) = (await foresee(world, await world.create())).values()
+    assert one.claimed(5, 6, 7, 8) == one.claimed(5, 6, 7, 8)
+
+
+async def test_what_takes_more_memory_than_its_characters_say_is_left_to_its_claim(world: World) -> None:
+    headers = {f"X-{n}": "v" for n in range(20)}
+    targets: list[dict[str, Any]] = [{"headers": headers}, {"body_kind": "text", "body": "é" * 300}, {}]
+    tasks = [world.task() for _ in targets]
+    wide = [
+        replace(one.payload, target=replace(one.payload.target, **fields))
+        for one, fields in zip(tasks, targets, strict=True)
+    ]
+    await world.create_all([Create(replace(one, payload=payload)) for one, payload in zip(tasks, wide, strict=True)])
+    assert set(await foresee(world, *(one.state.id for one in tasks))) == {tasks[2].state.id}
 
 
 async def test_some_are_foreseen_and_some_are_not(world: World) -> None:
