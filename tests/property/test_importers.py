@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tasktick.ctl.importers import apscheduler, celery, crontab, eventbridge, kubernetes, qstash
@@ -201,6 +201,7 @@ documents = st.recursive(
 
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
+@example([{"model": "x.periodictask", "pk": [], "fields": {"crontab": {}}}])
 @given(documents)
 def test_whatever_a_source_holds_is_told_and_never_a_crash(document: Any) -> None:
     for read in (qstash.read, celery.read, apscheduler.read, eventbridge.read):

@@ -349,7 +349,8 @@ def reached_by(wires: dict[str, tuple[Server, Wire]]) -> Iterator[None]:
         del begin
         return await raw.read(operation)
 
-    async def write(raw: Connection, work: Operation[T], writer: str, mark: int) -> T:
+    async def write(raw: Connection, work: Operation[T], writer: str, mark: int, begin: str) -> T:
+        del begin
         return await raw.write(work, writer, mark)
 
     async def write_unmarked(raw: Connection, operation: Operation[T], begin: str) -> T:

@@ -150,11 +150,16 @@ def _fixtures(account: Account, rows: list[Any]) -> None:
         if not isinstance(row, Mapping) or not isinstance(row.get("fields"), Mapping):
             account.refuse(f"row {number}", glimpse(row), _NO_FIXTURE)
             continue
-        by_model[str(row.get("model", "")).rpartition(".")[2].lower(), row.get("pk")] = row["fields"]
+        by_model[str(row.get("model", "")).rpartition(".")[2].lower(), _known_by(row.get("pk"))] = row["fields"]
     for (model, pk), fields in by_model.items():
         if model == "periodictask":
             name = str(fields.get("name") or f"task-{pk}")
             account.add(f"periodictask {pk}", name, partial(_periodic, one=fields, by_model=by_model))
+
+
+def _known_by(pk: Any) -> Any:
+    """A number or a text as it is; what else stands there as it is written."""
+    return pk if isinstance(pk, int | float | str | None) else repr(pk)
 
 
 def _periodic(
@@ -182,7 +187,7 @@ def _periodic_rule(
         pk = one.get(kind)
         if pk is None:
             continue
-        fields = by_model.get((f"{kind}schedule", pk))
+        fields = by_model.get((f"{kind}schedule", _known_by(pk)))
         if fields is None:
             raise Refused(f"Its {kind} {pk} is not in the file: dump all of django_celery_beat.")
         if kind == "clocked":
