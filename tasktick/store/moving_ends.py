@@ -99,7 +99,7 @@ class End(Protocol):
 
 def carried(table: Table, there: Mapping[str, str]) -> tuple[str, ...]:
     """The columns that are carried of those that are there, the keys first, else by name."""
-    left_out = {*table.added, *((PARTITION,) if table.by_id else ())}
+    left_out = {*table.added, *((PARTITION,) if table.of else ())}
     names = set(table.only or there) - left_out
     return (*table.keys, *sorted(names - set(table.keys)))
 

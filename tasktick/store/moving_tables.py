@@ -20,11 +20,14 @@ PARTITION = "partition_id"
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A logical table. `by_id`: the PostgreSQL keys of it lead with the partition that the first key carries."""
+    """A logical table."""
 
     name: str
     keys: tuple[str, ...]
-    by_id: bool = False
+    of: str = ""
+    """The id that carries the partition, for which PostgreSQL has a column."""
+    by_partition: bool = False
+    """Whether the keys lead with the partition there."""
     wide: bool = False
     """Whether a row may be large, so that a number of rows says little of their size."""
     only: tuple[str, ...] = ()
@@ -47,17 +50,17 @@ TABLES = (
     # Who owned a partition owns it no more; its epoch goes on.
     Table("leases", (PARTITION,), only=(PARTITION, "epoch"), preset=True),
     Table("calendars", ("tenant", "name"), wide=True),
-    Table("schedules", ("id",), by_id=True, wide=True),
-    Table("tasks", ("id",), by_id=True),
-    Table("task_details", ("id",), by_id=True, wide=True),
-    Table("payloads", ("task_id", "version"), by_id=True, wide=True),
-    Table("attempts", ("task_id", "attempt"), by_id=True, wide=True),
-    Table("dead_letters", ("id",), by_id=True),
-    Table("fires", ("schedule_id", "nominal_at"), by_id=True),
+    Table("schedules", ("id",), of="id", by_partition=True, wide=True),
+    Table("tasks", ("id",), of="id"),
+    Table("task_details", ("tenant", "id"), of="id", wide=True),
+    Table("payloads", ("task_id", "version"), of="task_id", wide=True),
+    Table("attempts", ("task_id", "attempt"), of="task_id", wide=True),
+    Table("dead_letters", ("id",), of="id", by_partition=True),
+    Table("fires", ("schedule_id", "nominal_at"), of="schedule_id", by_partition=True),
     Table("checks", ("id",), wide=True),
     Table("pings", ("check_id", "number"), wide=True),
     Table("check_watch", ("only_one",), preset=True),
-    Table("line_fires", ("task_id", "line"), by_id=True),
+    Table("line_fires", ("task_id", "line"), of="task_id", by_partition=True),
     Table("names", ("tenant", "kind", "name"), wide=True),
     Table("counts", ("tenant", "state"), added={"slot": 0}, summed="tasks"),
     Table("events", ("sequence",), wide=True),
@@ -82,13 +85,15 @@ class Finished(msgspec.Struct, frozen=True):
     name: str
     called: Mapping[str, str] = {}
     where: str = "true"
+    by_partition: bool = True
+    """Whether the index by which it is walked leads with the partition."""
 
 
 # On PostgreSQL the daemon moves what has finished into tables by the day; on SQLite it stays. A move reads both places
 # as one, and carries all into the table itself: the daemon moves it on.
 FINISHED = {
     "tasks": Finished("finished_tasks"),
-    "task_details": Finished("finished_tasks"),
+    "task_details": Finished("finished_tasks", by_partition=False),
     "payloads": Finished(
         "finished_tasks",
         {"task_id": "id", "version": "payload_version", "template": "0::smallint"},
@@ -107,7 +112,8 @@ class Statements(msgspec.Struct, frozen=True):
 
     count: str
     keys_after: str
-    """The keys from there on, with the size of their rows; the last parameter is how many (of each partition)."""
+    """The keys from there on, with the size of their rows; the last parameters are how many, and of each partition, of
+    what is `walked`."""
     after: str
     """The rows beyond a bound, in order; the last parameter is how many."""
     between: str
@@ -135,8 +141,14 @@ def sqlite_statements(table: Table, columns: Sequence[str]) -> Statements:
     )
 
 
+def walked(table: Table) -> bool:
+    """Whether something of it lies by partition on a PostgreSQL, and is walked in all of them at once."""
+    also = FINISHED.get(table.name)
+    return table.by_partition or (also is not None and also.by_partition)
+
+
 def postgres_statements(table: Table, columns: Sequence[str], types: Mapping[str, str]) -> Statements:
-    """For a PostgreSQL. What leads its keys with the partition is walked in all of them at once, by index."""
+    """For a PostgreSQL: always by index."""
     keys, count = ", ".join(table.keys), len(table.keys)
     casts = [_cast(types[key]) for key in table.keys]
     low = ", ".join(f"${n}{cast}" for n, cast in enumerate(casts, 1))
@@ -146,21 +158,18 @@ def postgres_statements(table: Table, columns: Sequence[str], types: Mapping[str
     keyed = ", ".join(_logical(key, types[key]) for key in table.keys)
     texts = [column for column in columns if types[column] == "text"]
     size = " + ".join(f"coalesce(octet_length({one}), 0)" for one in texts) if table.wide and texts else "0"
+    some, some_of_each = (f"ORDER BY {keys} LIMIT ${count + n}" for n in (1, 2))
 
-    def select(what: str, where: str, last: int, inside: str = "") -> str:
-        return f"SELECT {what} FROM {_source(table, columns, where, inside)} ORDER BY {keys} LIMIT ${last}"
+    def select(what: str, where: str, last: int, some: str = "", some_of_each: str = "") -> str:
+        return f"SELECT {what} FROM {_source(table, columns, where, some, some_of_each)} ORDER BY {keys} LIMIT ${last}"
 
     def remove(where: str) -> str:
-        where = (
-            f"{PARTITION} = ANY(ARRAY(SELECT generate_series(0, {_LAST})::smallint)) AND {where}"
-            if table.by_id
-            else where
-        )
-        return f"DELETE FROM {table.name} WHERE {where}"
+        every = f"{PARTITION} = ANY(ARRAY(SELECT generate_series(0, {_LAST})::smallint)) AND "
+        return f"DELETE FROM {table.name} WHERE {every if table.by_partition else ''}{where}"
 
     return Statements(
-        count=f"SELECT count(*) FROM {_source(table, columns, 'true', '')}",
-        keys_after=select(f"{keyed}, {size} AS size", after, count + 2, f"ORDER BY {keys} LIMIT ${count + 1}"),
+        count=f"SELECT count(*) FROM {_source(table, columns, 'true')}",
+        keys_after=select(f"{keyed}, {size} AS size", after, count + 1, some, some_of_each),
         after=select(listed, after, count + 1),
         between=select(listed, between, 2 * count + 1),
         remove_after=remove(after),
@@ -172,23 +181,28 @@ def postgres_statements(table: Table, columns: Sequence[str], types: Mapping[str
 _LAST = len(ALL_PARTITIONS) - 1
 
 
-def _source(table: Table, columns: Sequence[str], where: str, inside: str) -> str:
-    """The rows of all parts; of each partition, where that leads the key."""
+def _source(table: Table, columns: Sequence[str], where: str, some: str = "", some_of_each: str = "") -> str:
+    """The rows of all parts: of those in one stretch `some`, and of what lies by partition some of each."""
     if table.summed:
         group = ", ".join(table.keys)
         summed = f"SELECT {group}, sum({table.summed})::bigint AS {table.summed} FROM {table.name} GROUP BY {group}"
-        return f"(SELECT * FROM ({summed}) AS summed WHERE {where} {inside}) AS found"
+        return f"(SELECT * FROM ({summed}) AS summed WHERE {where} {some}) AS found"
     listed = ", ".join(columns)
-    if not table.by_id:
-        return f"(SELECT {listed} FROM {table.name} WHERE {where} {inside}) AS found"
-    whole = f"SELECT {PARTITION}, {listed} FROM {table.name}"
+
+    def part(whole: str, *, by_partition: bool) -> str:
+        if not by_partition:
+            return f"(SELECT {listed} FROM {whole} AS part WHERE {where} {some})"
+        one = f"{PARTITION} = partitions.number::smallint"
+        each = f"SELECT {listed} FROM {whole} AS part WHERE {one} AND {where} {some_of_each}"
+        every = f"generate_series(0, {_LAST}) AS partitions (number)"
+        return f"(SELECT found.* FROM {every} CROSS JOIN LATERAL ({each}) AS found)"
+
+    parts = [part(table.name, by_partition=table.by_partition)]
     if (also := FINISHED.get(table.name)) is not None:
         called = ", ".join(f"{also.called.get(column, column)} AS {column}" for column in columns)
-        whole += f" UNION ALL SELECT {PARTITION}, {called} FROM {also.name} WHERE {also.where} AND {_NOT_GONE}"
-    each = (
-        f"SELECT {listed} FROM ({whole}) AS whole WHERE {PARTITION} = partitions.number::smallint AND {where} {inside}"
-    )
-    return f"generate_series(0, {_LAST}) AS partitions (number) CROSS JOIN LATERAL ({each}) AS found"
+        rows = f"SELECT {PARTITION}, {called} FROM {also.name} WHERE {also.where} AND {_NOT_GONE}"
+        parts.append(part(f"({rows})", by_partition=also.by_partition))
+    return f"({' UNION ALL '.join(parts)}) AS found"
 
 
 def _cast(kind: str) -> str:

@@ -22,6 +22,7 @@ from tasktick.store.moving_tables import (
     Table,
     lowest,
     postgres_statements,
+    walked,
 )
 from tasktick.store.postgres import PostgresTransaction, known
 from tasktick.store.postgres_database import facts_of, judge_server
@@ -148,20 +149,22 @@ class PostgresEnd:
 
     async def _edge(self, table: Table, after: Row | None) -> Row | None:
         """How far the next chunk goes: not beyond where one partition has more than was looked at."""
-        each = self._keys_each if table.by_id else ROWS_MAX
+        by_partition, place = walked(table), table.keys.index(table.of) if table.of else 0
+        each = self._keys_each if by_partition else ROWS_MAX
+        asked = (KEYS_MAX, each) if by_partition else (ROWS_MAX,)
         low = self._low(table, after)
-        found = await self._fetch(self._statements[table.name].keys_after, *low, each, KEYS_MAX)
+        found = await self._fetch(self._statements[table.name].keys_after, *low, *asked)
         seen: Counter[int] = Counter()
         size = taken = 0
         edge: Row | None = None
         for *key, row_size in found:
             taken, size = taken + 1, size + row_size
-            partition = partition_of(key[0]) if table.by_id else 0
+            partition = partition_of(key[place]) if by_partition else 0
             seen[partition] += 1
             if seen[partition] == each or taken == ROWS_MAX or size > BYTES_MAX:
                 edge = tuple(key)
                 break
-        if table.by_id:
+        if by_partition:
             self._look_further_or_less(len(found), taken, size)
         return edge
 
@@ -189,7 +192,7 @@ class PostgresEnd:
         statements = self._statements[table.name]
         low, upto = self._low(table, change.after), change.chunk.upto
         columns = self._columns[table.name]
-        front = (PARTITION,) if table.by_id else ()
+        front = (PARTITION,) if table.of else ()
 
         async def operation(tx: Transaction) -> None:
             if change.replace:
@@ -207,11 +210,12 @@ class PostgresEnd:
         types = self._types[table.name]
         flags = [at for at, column in enumerate(self._columns[table.name]) if types[column] == "boolean"]
         added = tuple(table.added.values())
+        at_id = self._columns[table.name].index(table.of) if table.of else 0
         for row in rows:
             values = list(row)
             for at in flags:
                 values[at] = None if values[at] is None else bool(values[at])
-            front = (partition_of(row[0]),) if table.by_id else ()
+            front = (partition_of(row[at_id]),) if table.of else ()
             yield (*front, *values, *added)
 
     async def _write(self, operation: Callable[[Transaction], Awaitable[None]], about: str = "") -> None:

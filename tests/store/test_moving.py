@@ -58,7 +58,7 @@ async def test_every_table_of_both_schemas_is_carried_or_known_not_to_be(newest_
         assert carried(table, ours[table.name]) == carried(table, theirs[table.name]), table.name
         if not table.only:
             left_out = set(ours[table.name]) - set(carried(table, ours[table.name]))
-            assert left_out == {*table.added, *([PARTITION] if table.by_id else [])}, table.name
+            assert left_out == {*table.added, *([PARTITION] if table.of else [])}, table.name
 
 
 async def test_there_and_back_again(server: str, rich_file: Path, tmp_path: Path) -> None:
@@ -111,6 +111,21 @@ async def test_small_chunks_there_and_back_again(newest_server: str, rich_file: 
     there = await move(rich_file, newest_server)
     back = await move(newest_server, tmp_path / "back.db")
     assert there.tables == back.tables == await holds(tmp_path / "back.db")
+
+
+@pytest.mark.usefixtures("small_chunks")
+async def test_a_table_that_was_walked_by_another_key_begins_anew(newest_server: str, rich_file: Path) -> None:
+    """An older program walked details by their ids alone."""
+    with pytest.raises(Killed):
+        await move(rich_file, newest_server, at=KillAt(point="copy task_details"))
+    connection = await asyncpg.connect(newest_server)
+    try:
+        upto = '{"table":"task_details","after":["%s"]}' % ("f" * 32)
+        assert await connection.execute("UPDATE whereabouts SET filled_upto = $1", upto) == "UPDATE 1"
+        assert await connection.execute("DELETE FROM task_details") != "DELETE 0"
+    finally:
+        await connection.close()
+    assert (await move(rich_file, newest_server)).tables == await holds(newest_server)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -100,7 +100,8 @@ SELECT json_build_array(json_build_array(sum(rows), min(example))) FROM (
 -- name: check_keys
 SELECT json_build_array(json_build_array(count(*), min(n.name))) FROM names AS n
 WHERE n.kind = 'task' AND NOT EXISTS (
-    SELECT 1 FROM tasks AS t JOIN task_details AS d ON d.partition_id = t.partition_id AND d.id = t.id
+    SELECT 1 FROM tasks AS t JOIN task_details AS d
+        ON d.tenant = t.tenant AND d.id = t.id AND d.partition_id = t.partition_id
     WHERE t.partition_id = partition_of(n.object_id::uuid) AND t.id = n.object_id::uuid
         AND t.tenant = n.tenant AND t.state < 10 AND d.key = n.name
 );

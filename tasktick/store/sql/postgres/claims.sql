@@ -2,11 +2,11 @@
 -- Where rows are looked up by their ids, no other way is to be left to the planner. Statistics say at times that a
 -- table is empty: a vacuum that can clear nothing away, since a snapshot is open, finds no row alive. Then whatever
 -- reads the table from one end to the other looks cheaper than looking up each id, and runs past all that is dead.
--- `state + 0`: the indexes of a state are of no use. `partition_id = ANY (ARRAY[one])`: the key's index can be asked for
--- it, row by row, but to read it in its order, and compare that with the ids, is of no use. For the same reason what is
--- locked is put in the order of the ids that were given; and `OFFSET 0` keeps what is asked of a row from being asked
--- of all at once. Details are looked up by their tenant too: they have an index by tenant and id, which serves as well
--- then, and without the tenant would be run through for each id.
+-- `state + 0`: the indexes of a state are of no use. `id = ANY (ARRAY[one])`: the key's index can be asked for it, row
+-- by row, but to read it in its order, and compare that with the ids, is of no use. For the same reason what is locked is
+-- put in the order of the ids that were given; and `OFFSET 0` keeps what is asked of a row from being asked of all at
+-- once. Keys begin with the id, and those of schedules and of lines with its partition: there it is `partition_id = ANY`.
+-- Details are looked up by their tenant, with which their key begins.
 
 -- What an attempt needs to be made and to be ended (model/task.py, Claimed).
 -- fragment: claimed
@@ -110,7 +110,7 @@ WITH asked AS MATERIALIZED (
         lease_until = (SELECT now FROM moment) + :start_delay_ms::bigint + t.timeout_ms + :margin_ms::bigint,
         picked_at = (SELECT now FROM moment), cancel_requested = false
     FROM owned
-    WHERE t.partition_id = ANY (ARRAY[owned.partition_id]) AND t.id = owned.id
+    WHERE t.id = ANY (ARRAY[owned.id]) AND t.partition_id = owned.partition_id
         AND t.state + 0 IN (2, 5)
         AND (t.wake_at <= (SELECT now FROM moment) + :early_ms::bigint OR t.wake_at = (:was_due::text::json->>hex_of(t.id))::bigint)
         AND (t.expires_at IS NULL OR t.expires_at > (SELECT now FROM moment))
@@ -120,13 +120,13 @@ WITH asked AS MATERIALIZED (
             SELECT 1 FROM task_details AS d
             JOIN schedules AS s
                 ON s.partition_id = ANY (ARRAY[partition_of(id_of(d.schedule_id))]) AND s.id = id_of(d.schedule_id)
-            WHERE d.tenant = ANY (ARRAY[t.tenant]) AND d.partition_id = ANY (ARRAY[t.partition_id])
-                AND d.id = t.id AND s.next_id = t.id
+            WHERE d.tenant = ANY (ARRAY[t.tenant]) AND d.id = t.id AND d.partition_id = t.partition_id
+                AND s.next_id = t.id
             OFFSET 0
         ))
         AND (t.after_id IS NULL OR t.attempt > 0 OR NOT EXISTS (
             SELECT 1 FROM tasks AS earlier
-            WHERE earlier.partition_id = ANY (ARRAY[partition_of(t.after_id)]) AND earlier.id = t.after_id
+            WHERE earlier.id = ANY (ARRAY[t.after_id]) AND earlier.partition_id = partition_of(t.after_id)
                 AND (
                     earlier.state IN (1, 4, 5, 7)
                     OR (earlier.state = 2 AND earlier.due_at <= greatest(
@@ -178,7 +178,7 @@ FOR NO KEY UPDATE OF s;
 SELECT 1 FROM (
     SELECT DISTINCT (row->>0)::uuid AS id FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
 ) AS given
-JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+JOIN tasks AS t ON t.id = ANY (ARRAY[given.id]) AND t.partition_id = partition_of(given.id)
 ORDER BY partition_of(given.id), given.id
 FOR NO KEY UPDATE OF t;
 SELECT json_agg(json_build_array(place, live, cancel, reason)) FROM (
@@ -189,7 +189,7 @@ SELECT json_agg(json_build_array(place, live, cancel, reason)) FROM (
         t.reason
     FROM jsonb_array_elements(:rows::text::jsonb) WITH ORDINALITY AS given (row, place)
     LEFT JOIN tasks AS t
-        ON t.partition_id = ANY (ARRAY[partition_of((row->>0)::uuid)]) AND t.id = (row->>0)::uuid AND t.state + 0 = 4
+        ON t.id = ANY (ARRAY[(row->>0)::uuid]) AND t.partition_id = partition_of((row->>0)::uuid) AND t.state + 0 = 4
         AND t.fence = (row->>1)::bigint AND t.claim_id = (row->>2)::bigint
         AND (
             row->>3 IS NULL
@@ -222,7 +222,7 @@ WITH given AS MATERIALIZED (
         started_at = given.first_started_at, sla_met = coalesce(t.sla_met, given.sla_met), completed_at = given.now,
         reason = NULL, lease_until = NULL, cancel_requested = false
     FROM given
-    WHERE t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+    WHERE t.id = ANY (ARRAY[given.id]) AND t.partition_id = partition_of(given.id)
         AND t.state + 0 = 4 AND t.fence = given.fence AND t.claim_id = given.claim_id
     RETURNING
         t.partition_id, t.id, t.attempt, t.series, t.fence, t.picked_at, given.began_at, given.now, given.sent_by,
@@ -258,7 +258,7 @@ UPDATE tasks SET
     sla_met = coalesce(tasks.sla_met, given.sla_met), completed_at = given.completed_at, reason = given.reason,
     lease_until = NULL, cancel_requested = false
 FROM given
-WHERE tasks.partition_id = ANY (ARRAY[partition_of(given.id)]) AND tasks.id = given.id AND tasks.state + 0 = 4
+WHERE tasks.id = ANY (ARRAY[given.id]) AND tasks.partition_id = partition_of(given.id) AND tasks.state + 0 = 4
     AND tasks.fence = given.fence AND tasks.claim_id = given.claim_id;
 
 -- Rows: the fields of model/attempt.py, AttemptRow, in their order.

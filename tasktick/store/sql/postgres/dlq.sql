@@ -52,7 +52,8 @@ SELECT json_agg(json_build_object(
 ) ORDER BY l.id DESC)
 FROM (
     SELECT l.* FROM dead_letters AS l
-    JOIN task_details AS d ON d.partition_id = partition_of(l.task_id) AND d.id = l.task_id
+    JOIN task_details AS d
+        ON d.tenant = l.tenant AND d.id = l.task_id AND d.partition_id = partition_of(l.task_id)
     JOIN tasks AS t ON t.partition_id = partition_of(l.task_id) AND t.id = l.task_id
     WHERE l.tenant = :tenant::text AND l.id < edge_of(:beyond::text)
     -- include: dead_letter_filter
@@ -65,7 +66,8 @@ SELECT json_agg(json_build_object(
 ) ORDER BY l.id)
 FROM (
     SELECT l.* FROM dead_letters AS l
-    JOIN task_details AS d ON d.partition_id = partition_of(l.task_id) AND d.id = l.task_id
+    JOIN task_details AS d
+        ON d.tenant = l.tenant AND d.id = l.task_id AND d.partition_id = partition_of(l.task_id)
     JOIN tasks AS t ON t.partition_id = partition_of(l.task_id) AND t.id = l.task_id
     WHERE l.tenant = :tenant::text AND l.id > edge_of(:beyond::text)
     -- include: dead_letter_filter
@@ -78,7 +80,8 @@ SELECT json_agg(json_build_object(
 ) ORDER BY l.id DESC)
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
 JOIN dead_letters AS l ON l.partition_id = partition_of(wanted.id::uuid) AND l.id = wanted.id::uuid
-JOIN task_details AS d ON d.partition_id = partition_of(l.task_id) AND d.id = l.task_id
+JOIN task_details AS d
+    ON d.tenant = l.tenant AND d.id = l.task_id AND d.partition_id = partition_of(l.task_id)
 JOIN tasks AS t ON t.partition_id = partition_of(l.task_id) AND t.id = l.task_id
 WHERE l.tenant = :tenant::text
     -- include: dead_letter_filter

@@ -107,10 +107,15 @@ WHERE (partition_id, id) IN (
     SELECT partition_of(id_of(d.schedule_id)), id_of(d.schedule_id)
     FROM json_array_elements_text(:ids::text::json) AS wanted (id)
     JOIN LATERAL (
-        SELECT schedule_id FROM all_details
+        SELECT tenant, run_at, ended_at FROM all_tasks
         WHERE partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
-            AND ended_at >= id_at(wanted.id::uuid)
-            AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+            AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
+        OFFSET 0
+    ) AS t ON true
+    JOIN LATERAL (
+        SELECT schedule_id FROM all_details
+        WHERE tenant = t.tenant AND partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
+            AND ended_at = t.ended_at
         OFFSET 0
     ) AS d ON true
     WHERE d.schedule_id IS NOT NULL
@@ -122,17 +127,17 @@ SELECT json_agg(json_build_object(
 ))
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
 JOIN LATERAL (
-    SELECT schedule_id FROM all_details
-    WHERE partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
-        AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
-    OFFSET 0
-) AS d ON true
-JOIN LATERAL (
-    SELECT run_at FROM all_tasks
+    SELECT tenant, run_at, ended_at FROM all_tasks
     WHERE partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
         AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
     OFFSET 0
 ) AS t ON true
+JOIN LATERAL (
+    SELECT schedule_id FROM all_details
+    WHERE tenant = t.tenant AND partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
+        AND ended_at = t.ended_at
+    OFFSET 0
+) AS d ON true
 JOIN fires AS f
     ON f.partition_id = partition_of(id_of(d.schedule_id)) AND f.schedule_id = id_of(d.schedule_id)
     AND f.nominal_at = t.run_at AND f.task_id = wanted.id::uuid

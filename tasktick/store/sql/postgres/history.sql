@@ -58,7 +58,7 @@ WITH seen AS MATERIALIZED (
     SELECT t.partition_id, t.id, t.tenant, looked.ended_at
     FROM looked
     JOIN days ON days.from_at = looked.ended_at - looked.ended_at % 86400000
-    JOIN tasks AS t ON t.partition_id = ANY (ARRAY[looked.partition_id]) AND t.id = looked.id
+    JOIN tasks AS t ON t.id = ANY (ARRAY[looked.id]) AND t.partition_id = looked.partition_id
     WHERE t.version = looked.version AND t.state + 0 >= 10 AND t.state + 0 <> 11
         AND looked.ended_at <= :before::bigint
         AND NOT EXISTS (SELECT 1 FROM dead_letters AS l WHERE l.task_id = t.id)
@@ -66,25 +66,25 @@ WITH seen AS MATERIALIZED (
             SELECT 1 FROM task_details AS d
             JOIN schedules AS s
                 ON s.partition_id = partition_of(id_of(d.schedule_id)) AND s.id = id_of(d.schedule_id)
-            WHERE d.tenant = ANY (ARRAY[t.tenant]) AND d.partition_id = ANY (ARRAY[t.partition_id])
-                AND d.id = t.id AND t.id IN (s.next_id, s.last_id, s.buffered_id, s.holder_id)
+            WHERE d.tenant = ANY (ARRAY[t.tenant]) AND d.id = t.id AND d.partition_id = t.partition_id
+                AND t.id IN (s.next_id, s.last_id, s.buffered_id, s.holder_id)
             OFFSET 0
         )
     ORDER BY looked.partition_id, looked.id
     FOR UPDATE OF t SKIP LOCKED
 ), rows_gone AS (
-    DELETE FROM tasks USING chosen WHERE tasks.partition_id = ANY (ARRAY[chosen.partition_id]) AND tasks.id = chosen.id
+    DELETE FROM tasks USING chosen WHERE tasks.id = ANY (ARRAY[chosen.id]) AND tasks.partition_id = chosen.partition_id
     RETURNING tasks.tenant, tasks.state, chosen.ended_at
 ), details_gone AS (
     DELETE FROM task_details USING chosen
     WHERE task_details.tenant = ANY (ARRAY[chosen.tenant])
-        AND task_details.partition_id = ANY (ARRAY[chosen.partition_id]) AND task_details.id = chosen.id
+        AND task_details.id = chosen.id AND task_details.partition_id = chosen.partition_id
 ), payloads_gone AS (
     DELETE FROM payloads USING chosen
-    WHERE payloads.partition_id = ANY (ARRAY[chosen.partition_id]) AND payloads.task_id = chosen.id
+    WHERE payloads.task_id = ANY (ARRAY[chosen.id]) AND payloads.partition_id = chosen.partition_id
 ), attempts_gone AS (
     DELETE FROM attempts USING chosen
-    WHERE attempts.partition_id = ANY (ARRAY[chosen.partition_id]) AND attempts.task_id = chosen.id
+    WHERE attempts.task_id = ANY (ARRAY[chosen.id]) AND attempts.partition_id = chosen.partition_id
     RETURNING attempts.*, chosen.ended_at
 ), moved AS (
     INSERT INTO finished_tasks (

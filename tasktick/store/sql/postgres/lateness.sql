@@ -1,5 +1,5 @@
 -- Fires that have not begun in time. States: 1 blocked, 2 scheduled, 6 paused.
--- `state + 0` and `partition_id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
+-- `state + 0` and `id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
 
 -- fragment: owned
         AND (:partitions::text IS NULL OR partition_id IN (
@@ -17,7 +17,7 @@ SELECT json_agg(hex_of(id)) FROM (
 -- Those of these that are late still, to be told of in this transaction: the rows are locked first, in order.
 -- name: fires_late_held
 SELECT 1 FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS given
-JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+JOIN tasks AS t ON t.id = ANY (ARRAY[given.id]) AND t.partition_id = partition_of(given.id)
 ORDER BY partition_of(given.id), given.id
 FOR NO KEY UPDATE OF t;
 SELECT json_agg(json_build_array(
@@ -40,11 +40,22 @@ CROSS JOIN LATERAL (
 -- name: fires_told
 UPDATE tasks SET late_at = (row->>1)::bigint
 FROM jsonb_array_elements(:rows::text::jsonb) AS given (row)
-WHERE tasks.partition_id = ANY (ARRAY[partition_of((row->>0)::uuid)]) AND tasks.id = (row->>0)::uuid;
+WHERE tasks.id = ANY (ARRAY[(row->>0)::uuid]) AND tasks.partition_id = partition_of((row->>0)::uuid);
 
 -- They have just been taken up again, and are due.
 -- name: fires_asked
-UPDATE tasks SET late_at = tasks.due_at + d.sla_ms
-FROM (SELECT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
-JOIN task_details AS d ON d.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND d.id = wanted.id
-WHERE tasks.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND tasks.id = wanted.id;
+UPDATE tasks SET late_at = tasks.due_at + wanted.sla_ms
+FROM (
+    SELECT t.id, d.sla_ms FROM (SELECT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks WHERE partition_id = partition_of(wanted.id) AND id = wanted.id
+        OFFSET 0
+    ) AS t
+    CROSS JOIN LATERAL (
+        SELECT * FROM task_details
+        WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+        OFFSET 0
+    ) AS d
+    OFFSET 0
+) AS wanted
+WHERE tasks.id = ANY (ARRAY[wanted.id]) AND tasks.partition_id = partition_of(wanted.id);

@@ -1,5 +1,6 @@
 -- Lines: fires that may not be under way together. States: 1 blocked, 2 scheduled, 4 running, 5 retrying, 7 awaiting.
--- `state + 0` and `partition_id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
+-- `state + 0` and `id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql. The partition too, beside
+-- what has a key that begins with it.
 
 -- Nobody else decides about these lines, nor ends who stands there, until the commit: locks by name, in their order,
 -- which leave nothing behind and are there before the first row is. Rows of schedules come after them, before tasks.
@@ -115,7 +116,7 @@ FROM (
         )
         AND s.last_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json))
 ) AS heirs
-WHERE tasks.partition_id = ANY (ARRAY[partition_of(heirs.next_id)]) AND tasks.id = heirs.next_id
+WHERE tasks.id = ANY (ARRAY[heirs.next_id]) AND tasks.partition_id = partition_of(heirs.next_id)
     AND tasks.after_id = heirs.last_id AND heirs.heir IS NOT NULL;
 UPDATE schedules SET last_id = coalesce((
     SELECT l.task_id FROM line_fires AS l
@@ -138,7 +139,7 @@ FROM (
 ) AS named
 CROSS JOIN LATERAL (
     SELECT first.* FROM line_fires AS w
-    JOIN tasks AS first ON first.partition_id = ANY (ARRAY[w.partition_id]) AND first.id = w.task_id
+    JOIN tasks AS first ON first.id = ANY (ARRAY[w.task_id]) AND first.partition_id = ANY (ARRAY[w.partition_id])
     WHERE (w.tenant, w.line) >= (named.tenant, named.line) AND (w.tenant, w.line) <= (named.tenant, named.line)
         AND w.waits AND first.state + 0 = 1
     ORDER BY w.due_at, w.task_id LIMIT 1
@@ -146,7 +147,7 @@ CROSS JOIN LATERAL (
 ) AS t
 WHERE NOT EXISTS (
     SELECT 1 FROM line_fires AS g
-    JOIN tasks AS at_work ON at_work.partition_id = ANY (ARRAY[g.partition_id]) AND at_work.id = g.task_id
+    JOIN tasks AS at_work ON at_work.id = ANY (ARRAY[g.task_id]) AND at_work.partition_id = ANY (ARRAY[g.partition_id])
     WHERE g.tenant = named.tenant AND g.line = named.line AND NOT g.waits
         AND (
             at_work.state + 0 IN (1, 4, 5, 7)

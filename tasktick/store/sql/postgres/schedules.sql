@@ -87,7 +87,7 @@ FOR NO KEY UPDATE;
 SELECT 1 FROM (
     SELECT DISTINCT (row->>1)::uuid AS id FROM jsonb_array_elements(:tasks::text::jsonb) AS given (row)
 ) AS given
-JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+JOIN tasks AS t ON t.id = ANY (ARRAY[given.id]) AND t.partition_id = partition_of(given.id)
 ORDER BY partition_of(given.id), given.id
 FOR NO KEY UPDATE OF t;
 SELECT json_agg(place) FROM (
@@ -103,7 +103,7 @@ SELECT json_agg(place) FROM (
     SELECT (row->>0)::integer AS place
     FROM jsonb_array_elements(:tasks::text::jsonb) AS given (row)
     LEFT JOIN tasks AS t
-        ON t.partition_id = ANY (ARRAY[partition_of((row->>1)::uuid)]) AND t.id = (row->>1)::uuid AND t.version = (row->>2)::integer
+        ON t.id = ANY (ARRAY[(row->>1)::uuid]) AND t.partition_id = partition_of((row->>1)::uuid) AND t.version = (row->>2)::integer
     WHERE t.id IS NULL
 ) AS stale;
 

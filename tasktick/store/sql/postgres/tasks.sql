@@ -1,7 +1,7 @@
 -- Tasks: the slim state row, its details, its payloads.
 -- Every row parameter is a JSON array of objects or, where columns are said to have an order, of arrays; every result
 -- one JSON array in one cell.
--- `state + 0` and `partition_id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
+-- `state + 0` and `id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
 
 -- The columns of a task's row, in their order.
 -- fragment: columns
@@ -213,7 +213,7 @@ FROM jsonb_array_elements(:rows::text::jsonb) AS given (row);
 WITH wanted AS MATERIALIZED (
     SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)
 ), hot AS MATERIALIZED (
-    SELECT t.* FROM wanted JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND t.id = wanted.id
+    SELECT t.* FROM wanted JOIN tasks AS t ON t.id = ANY (ARRAY[wanted.id]) AND t.partition_id = partition_of(wanted.id)
 )
 SELECT json_agg(json_build_object(
     -- include: state
@@ -237,7 +237,7 @@ FROM (
 WITH ahead AS MATERIALIZED (
     SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ahead::text::json)
 ), hot AS MATERIALIZED (
-    SELECT t.* FROM ahead JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(ahead.id)]) AND t.id = ahead.id
+    SELECT t.* FROM ahead JOIN tasks AS t ON t.id = ANY (ARRAY[ahead.id]) AND t.partition_id = partition_of(ahead.id)
 )
 SELECT json_agg(json_build_object(
     -- include: state
@@ -256,7 +256,7 @@ FROM (
     WHERE ahead.id NOT IN (SELECT hot.id FROM hot)
     UNION ALL
     SELECT t.* FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:others::text::json)) AS others
-    JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(others.id)]) AND t.id = others.id
+    JOIN tasks AS t ON t.id = ANY (ARRAY[others.id]) AND t.partition_id = partition_of(others.id)
     WHERE t.state + 0 < 10
 ) AS t;
 
@@ -283,14 +283,14 @@ FROM json_to_recordset(:rows::text::json) AS given (
     picked_at bigint, started_at bigint, completed_at bigint, sla_met boolean, reason text, template_id uuid,
     decide_by bigint, after_id uuid
 )
-WHERE tasks.partition_id = ANY (ARRAY[partition_of(given.id)]) AND tasks.id = given.id
+WHERE tasks.id = ANY (ARRAY[given.id]) AND tasks.partition_id = partition_of(given.id)
     AND tasks.version = given.version AND tasks.state + 0 = given.from_state;
 
 -- Finished tasks that are wanted back in the hot tables. Who is just being moved is waited for; a day's row keeps the
 -- day from being dropped meanwhile. What is in the hot tables is locked, and stays.
 -- name: task_take_back
 SELECT 1 FROM (SELECT DISTINCT value::uuid AS id FROM json_array_elements_text(:ids::text::json)) AS wanted
-JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id)]) AND t.id = wanted.id
+JOIN tasks AS t ON t.id = ANY (ARRAY[wanted.id]) AND t.partition_id = partition_of(wanted.id)
 ORDER BY partition_of(wanted.id), wanted.id
 FOR NO KEY UPDATE OF t;
 SELECT 1 FROM history_days
@@ -352,13 +352,13 @@ FROM gone;
 -- until the commit: the rows are locked first, in order.
 -- name: task_change_stale
 SELECT 1 FROM (SELECT DISTINCT id FROM json_to_recordset(:rows::text::json) AS rows (id uuid)) AS given
-JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(given.id)]) AND t.id = given.id
+JOIN tasks AS t ON t.id = ANY (ARRAY[given.id]) AND t.partition_id = partition_of(given.id)
 ORDER BY partition_of(given.id), given.id
 FOR NO KEY UPDATE OF t;
 SELECT json_agg(given.place - 1)
 FROM jsonb_array_elements(:rows::text::jsonb) WITH ORDINALITY AS given (row, place)
 LEFT JOIN tasks AS t
-    ON t.partition_id = ANY (ARRAY[partition_of((given.row->>'id')::uuid)]) AND t.id = (given.row->>'id')::uuid
+    ON t.id = ANY (ARRAY[(given.row->>'id')::uuid]) AND t.partition_id = partition_of((given.row->>'id')::uuid)
     AND t.version = (given.row->>'version')::integer AND t.state + 0 = (given.row->>'from_state')::smallint
 WHERE t.id IS NULL;
 
@@ -378,7 +378,7 @@ FROM (
     OFFSET 0
 ) AS given
 WHERE task_details.tenant = ANY (ARRAY[given.tenant])
-    AND task_details.partition_id = ANY (ARRAY[given.partition_id]) AND task_details.id = given.id;
+    AND task_details.id = given.id AND task_details.partition_id = given.partition_id;
 
 -- name: task_by_key
 SELECT json_agg(hex_of(id)) FROM (
@@ -390,10 +390,10 @@ SELECT json_agg(hex_of(id)) FROM (
 -- name: payload_latest
 SELECT json_agg(json_build_array(hex_of(t.id), p.version, p.payload::json))
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(wanted.id::uuid)]) AND t.id = wanted.id::uuid
+JOIN tasks AS t ON t.id = ANY (ARRAY[wanted.id::uuid]) AND t.partition_id = partition_of(wanted.id::uuid)
 JOIN payloads AS p
-    ON p.partition_id = ANY (ARRAY[partition_of(coalesce(t.template_id, t.id))])
-    AND p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version;
+    ON p.task_id = ANY (ARRAY[coalesce(t.template_id, t.id)])
+    AND p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.version = t.payload_version;
 
 -- In the order asked for, the first one always, the others as far as they come to no more than so many characters.
 -- name: payload_read
@@ -403,7 +403,7 @@ SELECT json_agg(json_build_array(hex_of(task_id), version, payload::json) ORDER 
         sum(length(p.payload)) OVER (ORDER BY wanted.place) AS chars
     FROM jsonb_array_elements(:keys::text::jsonb) WITH ORDINALITY AS wanted (key, place)
     JOIN payloads AS p
-        ON p.partition_id = ANY (ARRAY[partition_of((wanted.key->>0)::uuid)]) AND p.task_id = (wanted.key->>0)::uuid
+        ON p.task_id = ANY (ARRAY[(wanted.key->>0)::uuid]) AND p.partition_id = partition_of((wanted.key->>0)::uuid)
         AND p.version = (wanted.key->>1)::integer
 ) AS found
 WHERE chars <= :chars_max::bigint OR place = 1;
@@ -420,13 +420,13 @@ USING (
     OFFSET 0
 ) AS t
 WHERE task_details.tenant = ANY (ARRAY[t.tenant])
-    AND task_details.partition_id = ANY (ARRAY[t.partition_id]) AND task_details.id = t.id;
+    AND task_details.id = t.id AND task_details.partition_id = t.partition_id;
 DELETE FROM payloads USING json_array_elements_text(:ids::text::json) AS wanted (id)
-WHERE payloads.partition_id = ANY (ARRAY[partition_of(wanted.id::uuid)]) AND payloads.task_id = wanted.id::uuid;
+WHERE payloads.task_id = ANY (ARRAY[wanted.id::uuid]) AND payloads.partition_id = partition_of(wanted.id::uuid);
 DELETE FROM attempts USING json_array_elements_text(:ids::text::json) AS wanted (id)
-WHERE attempts.partition_id = ANY (ARRAY[partition_of(wanted.id::uuid)]) AND attempts.task_id = wanted.id::uuid;
+WHERE attempts.task_id = ANY (ARRAY[wanted.id::uuid]) AND attempts.partition_id = partition_of(wanted.id::uuid);
 DELETE FROM dead_letters
 WHERE task_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json));
 DELETE FROM tasks USING jsonb_array_elements(:rows::text::jsonb) AS given (row)
-WHERE tasks.partition_id = ANY (ARRAY[partition_of((row->>0)::uuid)]) AND tasks.id = (row->>0)::uuid
+WHERE tasks.id = ANY (ARRAY[(row->>0)::uuid]) AND tasks.partition_id = partition_of((row->>0)::uuid)
     AND tasks.state + 0 = (row->>1)::smallint;

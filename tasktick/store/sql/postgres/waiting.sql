@@ -1,5 +1,5 @@
 -- Fires that wait until the one before them has ended. States: 1 blocked.
--- `state + 0` and `partition_id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
+-- `state + 0` and `id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
 
 -- The schedule's row is locked first: two that end at once would otherwise both see nobody waiting (RULES).
 -- name: waiters_of
@@ -11,13 +11,13 @@ SELECT json_agg(json_build_array(
     hex_of(s.holder_id),
     json_build_array(hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, :now::bigint)
 ))
-FROM schedules AS s JOIN tasks AS t ON t.partition_id = ANY (ARRAY[partition_of(s.buffered_id)]) AND t.id = s.buffered_id
+FROM schedules AS s JOIN tasks AS t ON t.id = ANY (ARRAY[s.buffered_id]) AND t.partition_id = partition_of(s.buffered_id)
 WHERE s.holder_id IN (SELECT value::uuid FROM json_array_elements_text(:ids::text::json)) AND t.state + 0 = 1;
 
 -- name: waiters_go
 UPDATE tasks SET state = :state::smallint, wake_at = :now::bigint, updated_at = :now::bigint, version = version + 1
 FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-WHERE tasks.partition_id = ANY (ARRAY[partition_of(wanted.id::uuid)]) AND tasks.id = wanted.id::uuid
+WHERE tasks.id = ANY (ARRAY[wanted.id::uuid]) AND tasks.partition_id = partition_of(wanted.id::uuid)
     AND tasks.state + 0 = 1;
 
 -- name: waiters_line_free
@@ -55,7 +55,7 @@ CROSS JOIN LATERAL (
 ) AS d
 JOIN schedules AS s
     ON s.partition_id = partition_of(id_of(d.schedule_id)) AND s.id = id_of(d.schedule_id) AND s.buffered_id = d.id
-WHERE tasks.partition_id = ANY (ARRAY[partition_of(s.next_id)]) AND tasks.id = s.next_id AND tasks.after_id = s.buffered_id;
+WHERE tasks.id = ANY (ARRAY[s.next_id]) AND tasks.partition_id = partition_of(s.next_id) AND tasks.after_id = s.buffered_id;
 UPDATE schedules SET
     last_id = CASE WHEN last_id = buffered_id THEN holder_id ELSE last_id END, buffered_id = NULL, holder_id = NULL
 WHERE (partition_id, id) IN (

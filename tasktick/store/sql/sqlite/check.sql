@@ -58,7 +58,7 @@ SELECT json_array(json_array(0, NULL));
 -- name: check_keys
 SELECT json_array(json_array(count(*), min(n.name))) FROM names AS n
 WHERE n.kind = 'task' AND NOT EXISTS (
-    SELECT 1 FROM tasks AS t JOIN task_details AS d ON d.id = t.id
+    SELECT 1 FROM tasks AS t JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
     WHERE t.id = n.object_id AND t.tenant = n.tenant AND t.state < 10 AND d.key = n.name
 );
 

@@ -18,7 +18,7 @@
 ) || ',' || CASE WHEN length(p.payload) <= :chars_max THEN p.payload ELSE 'null' END || ']'
 
 -- fragment: and_payload
-CROSS JOIN task_details AS d ON d.id = t.id
+CROSS JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
 LEFT JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
 
 -- fragment: taken
@@ -68,7 +68,7 @@ WHERE tasks.id = row.value->>0
     AND (tasks.expires_at IS NULL OR tasks.expires_at > :now)
     AND (tasks.decide_by IS NULL OR tasks.decide_by > max(:now, coalesce(row.value->>3, 0)) OR tasks.attempt > 0 OR NOT EXISTS (
         SELECT 1 FROM task_details AS d JOIN schedules AS s ON s.id = d.schedule_id
-        WHERE d.id = tasks.id AND s.next_id = tasks.id
+        WHERE d.tenant = tasks.tenant AND d.id = tasks.id AND s.next_id = tasks.id
     ))
     AND (tasks.after_id IS NULL OR tasks.attempt > 0 OR NOT EXISTS (
         SELECT 1 FROM tasks AS earlier
@@ -90,7 +90,7 @@ SELECT
     END), '') || ']]]'
 FROM jsonb_each(:rows) AS row
 CROSS JOIN tasks AS t ON t.id = row.value->>0
-LEFT JOIN task_details AS d ON d.id = t.id AND (
+LEFT JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id AND (
     -- include: is_foreseen
 ) IS NOT TRUE
 LEFT JOIN payloads AS p
@@ -196,7 +196,7 @@ FROM (
         AND id NOT IN (SELECT value FROM json_each(:own))
     -- include: owned
     ORDER BY lease_until, id LIMIT :limit
-) AS t JOIN task_details AS d ON d.id = t.id;
+) AS t JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id;
 
 -- Attempts of processes that are proven dead: nobody is sending them, so nobody needs to wait for their lease.
 -- name: task_orphans
@@ -209,4 +209,4 @@ FROM (
         AND incarnation IN (SELECT incarnation FROM nodes WHERE dead_at IS NOT NULL)
     -- include: owned
     ORDER BY lease_until, id LIMIT :limit
-) AS t JOIN task_details AS d ON d.id = t.id;
+) AS t JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id;

@@ -48,7 +48,7 @@ SELECT json_group_array(json_object(
 ))
 FROM (
     SELECT l.* FROM dead_letters AS l
-    JOIN task_details AS d ON d.id = l.task_id
+    JOIN task_details AS d ON d.tenant = l.tenant AND d.id = l.task_id
     JOIN tasks AS t ON t.id = l.task_id
     WHERE l.tenant = :tenant AND l.id < :beyond
     -- include: dead_letter_filter
@@ -61,7 +61,7 @@ SELECT json_group_array(json_object(
 ))
 FROM (
     SELECT l.* FROM dead_letters AS l
-    JOIN task_details AS d ON d.id = l.task_id
+    JOIN task_details AS d ON d.tenant = l.tenant AND d.id = l.task_id
     JOIN tasks AS t ON t.id = l.task_id
     WHERE l.tenant = :tenant AND l.id > :beyond
     -- include: dead_letter_filter
@@ -76,7 +76,7 @@ SELECT json_group_array(json_object(
 FROM (
     SELECT l.* FROM json_each(:ids) AS wanted
     CROSS JOIN dead_letters AS l ON l.id = wanted.value
-    CROSS JOIN task_details AS d ON d.id = l.task_id
+    CROSS JOIN task_details AS d ON d.tenant = l.tenant AND d.id = l.task_id
     CROSS JOIN tasks AS t ON t.id = l.task_id
     WHERE l.tenant = :tenant
     -- include: dead_letter_filter

@@ -84,8 +84,8 @@ SELECT json_group_array(json_object(
     -- include: row
 ))
 FROM json_each(:ids) AS wanted
-JOIN task_details AS d ON d.id = wanted.value
-JOIN tasks AS t ON t.id = d.id
+CROSS JOIN tasks AS t ON t.id = wanted.value
+CROSS JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
 JOIN fires AS f ON f.schedule_id = d.schedule_id AND f.nominal_at = t.run_at AND f.task_id = t.id
 WHERE f.outcome <> 'run';
 

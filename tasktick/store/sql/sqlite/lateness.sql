@@ -21,7 +21,7 @@ FROM (
     WHERE id IN (SELECT value FROM json_each(:ids))
         AND late_at IS NOT NULL AND attempt = 0 AND state IN (1, 2, 6) AND late_at <= :now
     ORDER BY id
-) AS t JOIN task_details AS d ON d.id = t.id;
+) AS t JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id;
 
 -- Rows: id, when it will be late, or NULL if that has been told.
 -- name: fires_told
@@ -31,4 +31,4 @@ UPDATE tasks SET late_at = row.value->>1 FROM jsonb_each(:rows) AS row WHERE tas
 -- name: fires_asked
 UPDATE tasks SET late_at = tasks.due_at + d.sla_ms
 FROM task_details AS d
-WHERE tasks.id IN (SELECT value FROM json_each(:ids)) AND d.id = tasks.id;
+WHERE tasks.id IN (SELECT value FROM json_each(:ids)) AND d.tenant = tasks.tenant AND d.id = tasks.id;

@@ -23,9 +23,9 @@ SELECT json_group_array(json_object(
     'payload', json(CASE WHEN :bodies THEN p.payload ELSE json_remove(p.payload, '$.target.body') END)
 ))
 FROM json_each(:ids) AS wanted
-JOIN tasks AS t ON t.id = wanted.value
-JOIN task_details AS d ON d.id = t.id
-JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+CROSS JOIN tasks AS t ON t.id = wanted.value
+CROSS JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
+CROSS JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
 WHERE t.tenant = :tenant;
 
 -- fragment: task_filter
@@ -82,9 +82,9 @@ SELECT json_group_array(id) FROM (
 -- name: task_ids_matching
 SELECT json_group_array(id) FROM (
     SELECT d.id FROM json_each(:ids) AS wanted
-    CROSS JOIN task_details AS d ON d.id = wanted.value
+    CROSS JOIN task_details AS d ON d.tenant = :tenant AND d.id = wanted.value
     CROSS JOIN tasks AS t ON t.id = d.id
-    WHERE d.tenant = :tenant
+    WHERE true
     -- include: task_filter
     ORDER BY d.id DESC
 );

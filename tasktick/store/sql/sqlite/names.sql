@@ -38,7 +38,9 @@ DELETE FROM names WHERE (tenant, kind, name) IN (
 -- name: names_take_again
 INSERT INTO names (tenant, kind, name, object_id, created_at)
 SELECT d.tenant, :kind, d.key, d.id, d.created_at
-FROM json_each(:ids) AS wanted JOIN task_details AS d ON d.id = wanted.value
+FROM json_each(:ids) AS wanted
+CROSS JOIN tasks AS t ON t.id = wanted.value
+CROSS JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
 WHERE d.key IS NOT NULL
 ON CONFLICT (tenant, kind, name) DO NOTHING;
 

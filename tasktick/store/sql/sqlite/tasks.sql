@@ -197,7 +197,8 @@ UPDATE task_details SET
     name = row.value->>'name', type = row.value->>'type', tags = row.value->>'tags',
     sla_ms = row.value->>'sla_ms', expires_in_ms = row.value->>'expires_in_ms'
 FROM jsonb_each(:rows) AS row
-WHERE task_details.id = row.value->>'id';
+JOIN tasks AS t ON t.id = row.value->>'id'
+WHERE task_details.tenant = t.tenant AND task_details.id = t.id;
 
 -- name: task_by_key
 SELECT json_group_array(id) FROM (
@@ -221,7 +222,8 @@ SELECT json_group_array(json_array(task_id, version, json(payload))) FROM (
 WHERE chars <= :chars_max OR place = 0;
 
 -- name: task_delete
-DELETE FROM task_details WHERE id IN (SELECT value FROM json_each(:ids));
+DELETE FROM task_details
+WHERE (tenant, id) IN (SELECT tenant, id FROM tasks WHERE id IN (SELECT value FROM json_each(:ids)));
 DELETE FROM payloads WHERE task_id IN (SELECT value FROM json_each(:ids));
 DELETE FROM attempts WHERE task_id IN (SELECT value FROM json_each(:ids));
 DELETE FROM dead_letters WHERE task_id IN (SELECT value FROM json_each(:ids));

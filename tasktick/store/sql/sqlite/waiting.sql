@@ -19,9 +19,14 @@ WHERE holder_id IN (SELECT value FROM json_each(:ids));
 -- name: waiters_step_out
 UPDATE tasks SET after_id = s.holder_id, version = tasks.version + 1
 FROM json_each(:ids) AS ended
-JOIN task_details AS d ON d.id = ended.value
+JOIN tasks AS t ON t.id = ended.value
+JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
 JOIN schedules AS s ON s.id = d.schedule_id AND s.buffered_id = d.id
 WHERE tasks.id = s.next_id AND tasks.after_id = s.buffered_id;
 UPDATE schedules SET last_id = iif(last_id = buffered_id, holder_id, last_id), buffered_id = NULL, holder_id = NULL
-WHERE id IN (SELECT schedule_id FROM task_details WHERE id IN (SELECT value FROM json_each(:ids)))
+WHERE id IN (
+    SELECT d.schedule_id FROM json_each(:ids) AS ended
+    CROSS JOIN tasks AS t ON t.id = ended.value
+    CROSS JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
+)
     AND buffered_id IN (SELECT value FROM json_each(:ids));
