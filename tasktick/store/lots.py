@@ -28,13 +28,13 @@ class Lots:
         """Somebody waits."""
         self._since += 1
 
-    def wrote(self, callers: int, seconds: float | None) -> None:
-        """So many are answered, whom it took so long to write, if that is known."""
+    def wrote(self, callers: int, seconds: float) -> None:
+        """So many are answered, whom it took so long to write."""
         self._last, self._since = callers, 0
-        if seconds is not None:
-            self._seconds += (seconds - self._seconds) * NEWEST_COUNTS
+        self._seconds += (seconds - self._seconds) * NEWEST_COUNTS
 
-    def share(self, waiting: int) -> int:
-        """How many go now, if so many wait: half of all, those who will soon come again among them."""
-        callers = waiting + max(0, self._last - self._since)
+    def share(self, waiting: int, under_way: int = 0) -> int:
+        """How many go now, if so many wait and so many are being written: half of all, those who will soon come again
+        among them."""
+        callers = waiting + under_way + max(0, self._last - self._since)
         return lot_of(callers) if self._seconds <= callers * ANSWERED_SECONDS else max(callers, 1)

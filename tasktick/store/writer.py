@@ -3,7 +3,8 @@
 Jobs queue in lanes (claims and completions, creates, upkeep). While a transaction commits, the next one
 gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit. Many who
 create go in two lots (`Lots`): while one is written, the other is answered and comes again. A claim is handed on, with
-the ends that wait, while the commit before it is under way.
+the ends that wait, while the commit before it is under way; and where nobody else waits, so is a lot that is complete, or
+a slice of a large batch.
 
 What is written most is one step for all who share a commit (`one_step`): a statement that is a transaction by itself.
 Where there is anything else, or a part of it turns out to need more, it is a transaction of the operations of all. A
@@ -89,6 +90,9 @@ class SqliteWriter(LaneWriter):
         # Transactions that are yet to be made with marks between their parts.
         self._marked = 0
         self._lots = Lots()
+        # Who creates and is being written, and when the last commit had ended.
+        self._creating = 0
+        self._ended = 0.0
         self._one_step = OneStep()
         # By the name of a batch, transactions with it that are yet to be made statement by statement.
         self._in_parts: dict[str, int] = {}
@@ -97,8 +101,7 @@ class SqliteWriter(LaneWriter):
         if lane is Lane.CREATE:
             self._lots.came()
         self._wake.set()
-        if lane is Lane.FIRE:
-            self._wake_ahead.set()
+        self._wake_ahead.set()
 
     async def run(self) -> None:
         """Write until closed; what was queued before the close is still written."""
@@ -126,14 +129,22 @@ class SqliteWriter(LaneWriter):
                 await self._shorten_log()
 
     async def _write_ahead(self) -> None:
-        """Where a claim waits while something is written, hand it on with the ends that wait: its turn comes at once
-        then, and not when the event loop has heard of what was before it, settled that, and come back here."""
+        """Hand on what is to be next while something is written: its turn comes at once then, and not when the event loop
+        has heard of what was before it, settled that, and come back here."""
         while self._broken is None and not self._closing:
-            jobs = self._take([Lane.FIRE]) if self._in_turn == 1 and self._claim_waits() else []
+            jobs = self._next() if self._in_turn == 1 else []
             if jobs:
                 await self._commit(jobs)
             else:  # it may be that the claim that waited was taken back
                 await _cleared(self._wake_ahead)
+
+    def _next(self) -> list[Job]:
+        """A claim with the ends that wait; where nobody waits but who creates, as many of those as go at once."""
+        if self._claim_waits():
+            return self._take([Lane.FIRE])
+        others = self._lanes[Lane.FIRE] or self._lanes[Lane.UPKEEP]
+        is_long = self._log_is_long(CHECKPOINT_BUSY_ROWS, CHECKPOINT_BUSY_CHARS)
+        return [] if others or is_long or not (self._has_lot() or self._has_slice()) else self._take([Lane.CREATE])
 
     def _claim_waits(self) -> bool:
         return any(map(_is_prompt, self._lanes[Lane.FIRE]))
@@ -148,7 +159,12 @@ class SqliteWriter(LaneWriter):
     def _has_lot(self) -> bool:
         """Whether as many wait to create as go at once."""
         waiting = len(self._lanes[Lane.CREATE])
-        return waiting >= self._lots.share(waiting)
+        return waiting >= self._lots.share(waiting, self._creating)
+
+    def _has_slice(self) -> bool:
+        """Whether a slice is next that is more than a turn: it was made so since nothing is about to start."""
+        creates = self._lanes[Lane.CREATE]
+        return bool(creates) and creates[0].rows > TURN_ROWS_MAX[Lane.CREATE]
 
     async def _stays_idle(self) -> bool:
         """Whether nobody comes for a moment: who is between two calls would wait for the whole log."""
@@ -186,9 +202,7 @@ class SqliteWriter(LaneWriter):
             return await self._link.call(done)
         finally:
             self._in_turn -= 1
-            self._wake.set()
-            if self._lanes[Lane.FIRE]:
-                self._wake_ahead.set()
+            self._wake_all()
 
     def close(self) -> None:
         """Take nothing more; `run` ends when the queue is empty."""
@@ -205,7 +219,7 @@ class SqliteWriter(LaneWriter):
         for lane in lanes:
             waiting = self._lanes[lane]
             room = TURN_ROWS_MAX[lane]
-            share = self._lots.share(len(waiting)) if lane is Lane.CREATE else len(waiting)
+            share = self._lots.share(len(waiting), self._creating) if lane is Lane.CREATE else len(waiting)
             while waiting and room > 0 and share > 0:
                 job = waiting[0]
                 if job.batch is not None and job.batch.is_prompt and any(one.batch is job.batch for one in taken):
@@ -227,9 +241,14 @@ class SqliteWriter(LaneWriter):
             return
         groups = _grouped(jobs)
         clock = asyncio.get_running_loop().time
-        began, is_behind = clock(), self._in_turn > 0
+        began, callers = clock(), sum(job.lane is Lane.CREATE for job in jobs)
+        self._creating += callers
         try:
-            outcomes, chars, changes = await self._written(groups)
+            try:
+                outcomes, chars, changes = await self._written(groups)
+            finally:
+                self._creating -= callers
+                began, self._ended = max(began, self._ended), clock()
         except StoreError as error:
             self.full = isinstance(error, StoreFull)
             if isinstance(error, StoreBroken):
@@ -243,9 +262,8 @@ class SqliteWriter(LaneWriter):
             self.commits += 1
             self._rows_in_log += sum(job.rows for job in jobs)
             self._chars_in_log += chars
-            callers = sum(job.lane is Lane.CREATE for job in jobs)
             if callers:
-                self._lots.wrote(callers, None if is_behind else clock() - began)
+                self._lots.wrote(callers, self._ended - began)
             self._settle([job for group in groups for job in group.jobs], outcomes)
             self.committed()
 

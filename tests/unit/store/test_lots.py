@@ -35,6 +35,14 @@ def test_half_of_all_go_together(wrote: int, came: int, waiting: int, share: int
     assert after(wrote, came).share(waiting) == share
 
 
+def test_who_is_being_written_counts_as_a_caller() -> None:
+    """Else a lot that goes while another is written would be half of half, and the next of that."""
+    lots = after(64, 64)
+    assert lots.share(64, 64) == 64
+    assert lots.share(30, 64) == 47
+    assert after(64, 64, 129 * ANSWERED_SECONDS).share(64, 64) == 128
+
+
 def test_who_does_not_come_again_is_forgotten() -> None:
     lots = after(400, 0)
     assert lots.share(40) == 220
@@ -54,7 +62,6 @@ def test_where_a_commit_takes_long_all_go_together() -> None:
 def test_one_slow_commit_changes_nothing() -> None:
     lots = after(64, 64)
     lots.wrote(64, 0.01)
-    lots.wrote(64, None)  # behind something else
     for _ in range(64):
         lots.came()
     assert lots.share(64) == 32

@@ -8,6 +8,7 @@ import pytest
 
 from tasktick.clock import turns
 from tasktick.errors import StoreBroken
+from tasktick.store.lanes import TOGETHER, lot_of
 from tasktick.store.protocol import Lane
 from tests.unit.store.writing import Bench, broken
 
@@ -42,6 +43,61 @@ async def test_only_one_claim_is_handed_on_ahead_and_creates_are_not(bench: Benc
     bench.link.free.set()
     await asyncio.gather(*writes)
     assert bench.order == ["first", "claim", "next claim", "create"]
+
+
+async def held(bench: Bench, *names: str, rows: int = 1) -> list["asyncio.Future[Any]"]:
+    """These want to create, each of so many rows, while something is under way."""
+    bench.link.free.clear()
+    writes = [asyncio.ensure_future(bench.writer.write(bench.noting("first")))]
+    await bench.link.asked.wait()
+    batch = msgspec.structs.replace(bench.batch(), rows_of=lambda item: rows)
+    writes += [asyncio.ensure_future(bench.writer.write_batch(batch, [name])) for name in names]
+    await turns(3)
+    return writes
+
+
+async def let_go(bench: Bench, writes: list["asyncio.Future[Any]"]) -> list[Any]:
+    bench.link.free.set()
+    return await asyncio.gather(*writes)
+
+
+async def test_a_lot_that_is_complete_is_handed_on_ahead(bench: Bench) -> None:
+    names = [f"t{n:02}" for n in range(TOGETHER)]
+    writes = await held(bench, *names[:-1])
+    missing_one = len(bench.writer._lanes[Lane.CREATE])
+    told = asyncio.get_running_loop().create_future()
+    bench.writer.begin(bench.batch(), names[-1], told.set_result)
+    await turns(3)
+    left = len(bench.writer._lanes[Lane.CREATE])
+    assert await let_go(bench, [*writes, told]) == ["first", *([f"{name}!"] for name in names[:-1]), f"{names[-1]}!"]
+    assert missing_one == TOGETHER - 1
+    assert left == TOGETHER - lot_of(TOGETHER + 1), "of all, with who is being written, half"
+
+
+@pytest.mark.parametrize(("rows", "ahead"), [(500, 0), (501, 1)])
+async def test_a_slice_of_more_than_a_turn_is_handed_on_ahead(bench: Bench, rows: int, ahead: int) -> None:
+    """It was made so since nothing is about to start; a smaller one may be in the way of what is."""
+    writes = await held(bench, "a", "b", rows=rows)
+    waiting = len(bench.writer._lanes[Lane.CREATE])
+    assert await let_go(bench, writes) == ["first", ["a!"], ["b!"]]
+    assert waiting == 2 - ahead
+
+
+@pytest.mark.parametrize("lane", [Lane.FIRE, Lane.UPKEEP])
+async def test_no_creates_are_handed_on_ahead_of_others_who_wait(bench: Bench, lane: Lane) -> None:
+    """They would never have a turn. An end waits for the next commit; only a claim does not."""
+    names = [f"t{n:02}" for n in range(2 * TOGETHER)]
+    writes = await held(bench)
+    other = asyncio.ensure_future(bench.writer.write_batch(bench.batch("other", lane), ["other"]))
+    await turns(3)
+    for name in names:
+        told = asyncio.get_running_loop().create_future()
+        bench.writer.begin(bench.batch(), name, told.set_result)
+        writes.append(told)
+    await turns(3)
+    waiting = len(bench.writer._lanes[Lane.CREATE])
+    assert await let_go(bench, [*writes, other]) == ["first", *(f"{name}!" for name in names), ["other!"]]
+    assert waiting == len(names)
 
 
 class Gates:
