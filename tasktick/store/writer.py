@@ -3,8 +3,8 @@
 Jobs queue in lanes (claims and completions, creates, upkeep). While a transaction commits, the next one
 gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit. Many who
 create go in two lots (`Lots`): while one is written, the other is answered and comes again. A claim is handed on, with
-the ends that wait, while the commit before it is under way; and where nobody else waits, so is a lot that is complete, or
-a slice of a large batch.
+the ends that wait, while the commit before it is under way; and where nobody else waits, so is a lot that is complete,
+or a slice of a large batch.
 
 What is written most is one step for all who share a commit (`one_step`): a statement that is a transaction by itself.
 Where there is anything else, or a part of it turns out to need more, it is a transaction of the operations of all. A
@@ -129,8 +129,8 @@ class SqliteWriter(LaneWriter):
                 await self._shorten_log()
 
     async def _write_ahead(self) -> None:
-        """Hand on what is to be next while something is written: its turn comes at once then, and not when the event loop
-        has heard of what was before it, settled that, and come back here."""
+        """Hand on what is to be next while something is written: its turn comes at once then, and not when the event
+        loop has heard of what was before it, settled that, and come back here."""
         while self._broken is None and not self._closing:
             jobs = self._next() if self._in_turn == 1 else []
             if jobs:
