@@ -48,7 +48,7 @@ async def test_only_one_claim_is_handed_on_ahead_and_creates_are_not(bench: Benc
 async def held(bench: Bench, *names: str, rows: int = 1) -> list["asyncio.Future[Any]"]:
     """These want to create, each of so many rows, while something is under way."""
     bench.link.free.clear()
-    writes = [asyncio.ensure_future(bench.writer.write(bench.noting("first")))]
+    writes: list[asyncio.Future[Any]] = [asyncio.ensure_future(bench.writer.write(bench.noting("first")))]
     await bench.link.asked.wait()
     batch = msgspec.structs.replace(bench.batch(), rows_of=lambda item: rows)
     writes += [asyncio.ensure_future(bench.writer.write_batch(batch, [name])) for name in names]
