@@ -29,7 +29,7 @@ from tasktick.store.connect import (
     Link,
     open_link,
 )
-from tasktick.store.migrate import migrate
+from tasktick.store.migrate import migrate, version_behind
 from tasktick.store.protocol import Batch, Lane, Operation
 from tasktick.store.sqlite import READER_PRAGMAS, WRITER_PRAGMAS, bind, known, read_with
 from tasktick.store.writer import SqliteWriter
@@ -182,6 +182,9 @@ async def open_sqlite(path: Path, spawn: Spawner, crash: Callable[[BaseException
         _warn_of_old_sqlite()
         make_private(path)
         links.append(await open_link(path, WRITER_PRAGMAS))
+        behind = await links[0].call(version_behind)
+        if behind is not None:
+            log.info("store_migrating", version=behind, path=str(path))
         done = await links[0].call(migrate)
         if done:
             log.info("store_migrated", version=done[-1].version, path=str(path))

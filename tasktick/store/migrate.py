@@ -133,6 +133,12 @@ def pending(ours: list[Migration], theirs: list[Applied]) -> list[Migration]:
     return [one for one in ours if one.version not in done]
 
 
+def version_behind(raw: RawConnection) -> int | None:
+    """The version of a store that is not new, if there is something to be applied: that may take long."""
+    theirs = applied(raw)
+    return theirs[-1].version if theirs and pending(available(), theirs) else None
+
+
 def migrate(raw: RawConnection, to: int | None = None) -> list[Migration]:
     """Bring the store up to date, or up to a version; what was applied.
 

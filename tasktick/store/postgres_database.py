@@ -22,6 +22,7 @@ from tasktick.service import Spawner
 from tasktick.store import leases, whereabouts
 from tasktick.store.connect import PostgresConnection, require_postgres_driver
 from tasktick.store.database import lock_file
+from tasktick.store.migrate import available, pending
 from tasktick.store.postgres import (
     BEGIN_NEAR,
     BEGIN_READ,
@@ -40,7 +41,7 @@ from tasktick.store.postgres_links import (
     PostgresTerm,
     connect_patiently,
 )
-from tasktick.store.postgres_migrate import migrate
+from tasktick.store.postgres_migrate import DIALECT, applied, migrate
 from tasktick.store.postgres_refusals import raise_as_ours
 from tasktick.store.postgres_writer import PostgresWriter
 from tasktick.store.protocol import Batch, Lane, Operation
@@ -186,6 +187,9 @@ async def open_postgres(
         await judge_settings(raw)
         gate.is_known = True
         await tell_time(raw, clock)
+        theirs = await applied(raw)
+        if theirs and pending(available(DIALECT), theirs):
+            log.info("store_migrating", version=theirs[-1].version, store=address.shown)
         done = await migrate(raw, connect=lambda: connect_patiently(address))
         await whereabouts.require_home(PostgresTransaction(raw), address.shown)
         await raw.execute(PostgresTransaction(raw).text("marks_forget"))

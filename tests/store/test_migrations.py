@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import structlog
 
 from tasktick.clock import SystemClock
 from tasktick.errors import StoreError
@@ -126,6 +127,20 @@ async def test_down_and_up_again(store: Store, to: int) -> None:
         await world.start("incarnation-2")
         assert await world.finish(await world.claimed()) is State.SUCCEEDED
     assert await store.faults() == []
+
+
+async def test_a_store_that_is_behind_says_so_before_it_is_brought_up_to_date(store: Store) -> None:
+    """Of a large one that takes minutes; a new one has nothing to wait for."""
+    with structlog.testing.capture_logs() as logs:
+        async with store.open():
+            pass
+    assert [one["event"] for one in logs if "migrat" in one["event"]] == ["store_migrated"]
+    await store.turn(NEWEST - 1)
+    with structlog.testing.capture_logs() as logs:
+        async with store.open():
+            pass
+    told = [(one["event"], one["version"]) for one in logs if "migrat" in one["event"]]
+    assert told == [("store_migrating", NEWEST - 1), ("store_migrated", NEWEST)]
 
 
 @pytest.mark.slow
