@@ -300,6 +300,7 @@ def _versions() -> dict[str, str]:
 
     from tasktick.built import is_compiled
     from tasktick.store.connect import SQLITE_VERSION_TEXT
+    from tasktick.store.migrate import available
     from tasktick.timetable import zones
 
     def installed(package: str) -> str:
@@ -312,6 +313,7 @@ def _versions() -> dict[str, str]:
         "tasktick": __version__,
         "compiled": "yes" if is_compiled() else "no",
         "python": platform.python_version(),
+        "store": str(available()[-1].version),
         "sqlite": SQLITE_VERSION_TEXT,
         "aiohttp": installed("aiohttp"),
         "uvloop": installed("uvloop"),

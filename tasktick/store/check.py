@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tasktick.errors import StoreError
+from tasktick.errors import StoreError, StoreTooNew
 from tasktick.model.partition import ALL_PARTITIONS
 from tasktick.model.state import STORED
 from tasktick.store import counts, migrate, whereabouts
@@ -20,7 +20,7 @@ from tasktick.store.protocol import Operation, Transaction
 from tasktick.store.sqlite import READER_PRAGMAS, SqliteTransaction, read_with, step
 
 SHOWN_MAX = 3
-NOT_COMPARED = "not compared: store and program are at different versions"
+NOT_COMPARED = "not compared: "
 Objects = dict[tuple[str, str], str]
 
 
@@ -131,6 +131,8 @@ def check(path: Path, *, full: bool = False) -> Report:
 def _is_behind(raw: RawConnection) -> bool:
     try:
         return is_behind(migrate.available(), migrate.applied(raw))
+    except StoreTooNew:  # which is no damage
+        raise
     except (DatabaseError, StoreError):  # it is for the checks to say what is wrong
         return False
 
@@ -189,7 +191,7 @@ def _tried(name: str, raw: RawConnection, look: Look) -> Check:
     except (DatabaseError, msgspec.MsgspecError, StoreError) as error:
         # What the database said, not what the daemon would advise.
         ok, detail = False, f"it cannot be read: {error.__cause__ or error}"
-    return Check(name, ok, detail)
+    return Check(name, ok, detail, skipped=ok and detail.startswith(NOT_COMPARED))
 
 
 def _pages(raw: RawConnection, query: str) -> tuple[bool, str]:
@@ -219,7 +221,7 @@ def judged_schema(ours: list[migrate.Migration], theirs: list[migrate.Applied]) 
 
 def _structure(raw: RawConnection) -> tuple[bool, str]:
     if are_apart(migrate.available(), migrate.applied(raw)):
-        return True, NOT_COMPARED
+        return True, f"{NOT_COMPARED}store and program are at different versions"
     fresh = raw_connection(Path(":memory:"))
     try:
         migrate.migrate(fresh)

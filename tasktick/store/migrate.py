@@ -121,7 +121,8 @@ def pending(ours: list[Migration], theirs: list[Applied]) -> list[Migration]:
         if step.min_reader > version:
             raise StoreTooNew(
                 f"This store is at version {theirs[-1].version} and needs a program that reads version "
-                f"{step.min_reader}; this one reads up to {version}. Install a newer TaskTick."
+                f"{step.min_reader}; this one reads up to {version}. Install a newer TaskTick, or let the newer one "
+                f"take the store back first: `tasktick migrate --to {version}`."
             )
         mine = known.get(step.version)
         if mine is not None and mine.checksum != step.checksum:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from tasktick.errors import StoreError
+from tasktick.errors import StoreError, StoreTooNew
 from tasktick.store import archiving, whereabouts
 from tasktick.store.check import (
     NOT_COMPARED,
@@ -81,6 +81,11 @@ async def _is_behind(raw: PostgresConnection, address: PostgresAddress) -> bool:
     try:
         if is_behind(available(DIALECT), theirs):
             return True
+    except StoreTooNew:  # which is no damage
+        raise
+    except StoreError:
+        return False  # it is for the checks to say what is wrong
+    try:
         found = await whereabouts.read(PostgresTransaction(raw))
     except Exception as error:
         if fault_of(error) is None and not isinstance(error, msgspec.MsgspecError | StoreError | IndexError):
@@ -99,13 +104,14 @@ async def _schema(raw: PostgresConnection) -> Check:
 
 
 async def _structure(raw: PostgresConnection) -> Check:
-    return Check("structure", *await _compared(raw))
+    ok, detail = await _compared(raw)
+    return Check("structure", ok, detail, skipped=ok and detail.startswith(NOT_COMPARED))
 
 
 async def _compared(raw: PostgresConnection) -> Finding:
     ours = available(DIALECT)
     if are_apart(ours, await applied(raw)):
-        return True, NOT_COMPARED
+        return True, f"{NOT_COMPARED}store and program are at different versions"
     tx = PostgresTransaction(raw)
     found = await objects(tx)
     try:
@@ -117,7 +123,7 @@ async def _compared(raw: PostgresConnection) -> Finding:
     except Exception as error:
         if fault_of(error) is not Fault.ROW:
             raise
-        return True, f"not compared: it cannot be built beside it ({error})"
+        return True, f"{NOT_COMPARED}it cannot be built beside it ({error})"
     finally:
         await raw.execute("ROLLBACK")
     return compared(wanted, found)

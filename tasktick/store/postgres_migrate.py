@@ -68,6 +68,9 @@ async def migrate_back(
             refuse_losses([await _counted(raw, loss) for one in undone for loss in one.losses], to)
         for migration in undone:
             await _take(raw, migration, migration.down or "", whole=False)
+        # What was cut off on its way up begins anew: what it had made may have gone with the tables.
+        for migration in pending(ours, await applied(raw)):
+            await PostgresTransaction(raw).run("migration_steps_forget", version=migration.version)
         return undone
     finally:
         if guard is not None:

@@ -4,7 +4,7 @@ Jobs queue in lanes (claims and completions, creates, upkeep). While a transacti
 gathers; then it takes from each lane in turn, up to a bound, and everything in it shares one synced commit. Many who
 create go in two lots (`Lots`): while one is written, the other is answered and comes again. A claim is handed on, with
 the ends that wait, while the commit before it is under way; and where nobody else waits, so is a lot that is complete,
-or a slice of a large batch.
+or a slice of a large batch. A claim that comes behind two of those is next, and without further creates.
 
 What is written most is one step for all who share a commit (`one_step`): a statement that is a transaction by itself.
 Where there is anything else, or a part of it turns out to need more, it is a transaction of the operations of all. A
@@ -90,9 +90,10 @@ class SqliteWriter(LaneWriter):
         # Transactions that are yet to be made with marks between their parts.
         self._marked = 0
         self._lots = Lots()
-        # Who creates and is being written, and when the last commit had ended.
+        # Who creates and is being written.
         self._creating = 0
-        self._ended = 0.0
+        # When the connection's thread was heard of last, and how long it had been at work on that.
+        self._ended = self._took = 0.0
         self._one_step = OneStep()
         # By the name of a batch, transactions with it that are yet to be made statement by statement.
         self._in_parts: dict[str, int] = {}
@@ -110,7 +111,7 @@ class SqliteWriter(LaneWriter):
     async def _write_in_turn(self) -> None:
         """Write all that waits, one commit after the other."""
         while self._broken is None:
-            if self._in_turn and not self._claim_waits():  # who writes ahead does
+            if self._in_turn and not self._claim_waits():
                 await _cleared(self._wake)
                 continue
             if self._log_is_long(CHECKPOINT_BUSY_ROWS, CHECKPOINT_BUSY_CHARS):
@@ -118,9 +119,12 @@ class SqliteWriter(LaneWriter):
                 continue
             if not self._in_turn:
                 await self._gather()
-            jobs = self._take(Lane)
+            # A claim for which there was no room ahead waits for no more creates than are on their way.
+            jobs = self._take([Lane.FIRE, Lane.UPKEEP] if self._creating else Lane)
             if jobs:
                 await self._commit(jobs)
+            elif self._in_turn:  # the claim was taken back
+                continue
             elif self._closing:
                 return
             elif not self._log_is_long(CHECKPOINT_IDLE_ROWS, CHECKPOINT_IDLE_CHARS):
@@ -197,11 +201,15 @@ class SqliteWriter(LaneWriter):
                 self._unknown = True
                 raise
 
+        clock = asyncio.get_running_loop().time
+        began = clock()
         self._in_turn += 1
         try:
             return await self._link.call(done)
         finally:
             self._in_turn -= 1
+            began, self._ended = max(began, self._ended), clock()
+            self._took = self._ended - began
             self._wake_all()
 
     def close(self) -> None:
@@ -240,15 +248,13 @@ class SqliteWriter(LaneWriter):
             self._settle(jobs, [self._broken] * len(jobs))
             return
         groups = _grouped(jobs)
-        clock = asyncio.get_running_loop().time
-        began, callers = clock(), sum(job.lane is Lane.CREATE for job in jobs)
+        callers = sum(job.lane is Lane.CREATE for job in jobs)
         self._creating += callers
         try:
             try:
                 outcomes, chars, changes = await self._written(groups)
             finally:
                 self._creating -= callers
-                began, self._ended = max(began, self._ended), clock()
         except StoreError as error:
             self.full = isinstance(error, StoreFull)
             if isinstance(error, StoreBroken):
@@ -263,7 +269,7 @@ class SqliteWriter(LaneWriter):
             self._rows_in_log += sum(job.rows for job in jobs)
             self._chars_in_log += chars
             if callers:
-                self._lots.wrote(callers, self._ended - began)
+                self._lots.wrote(callers, self._took)
             self._settle([job for group in groups for job in group.jobs], outcomes)
             self.committed()
 

@@ -48,7 +48,7 @@ def test_version() -> None:
     lines = dict(line.split(maxsplit=1) for line in run("version").stdout.splitlines())
     assert lines["tasktick"] == __version__
     assert lines["compiled"] == "no"
-    assert set(lines) == {"tasktick", "compiled", "python", "sqlite", "aiohttp", "uvloop", "tzdata"}
+    assert set(lines) == {"tasktick", "compiled", "python", "store", "sqlite", "aiohttp", "uvloop", "tzdata"}
     assert lines["tzdata"] == zones.version()
     assert json.loads(run("version", "-o", "json").stdout) == lines
 

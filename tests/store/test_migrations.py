@@ -143,6 +143,46 @@ async def test_a_store_that_is_behind_says_so_before_it_is_brought_up_to_date(st
     assert told == [("store_migrating", NEWEST - 1), ("store_migrated", NEWEST)]
 
 
+@pytest.mark.parametrize("to", VERSIONS)
+def test_a_file_that_went_back_is_described_as_one_that_never_went_further(tmp_path: Path, to: int) -> None:
+    """The older program's check compares the two."""
+
+    def described(place: Path) -> list[Any]:
+        with closing(sqlite3.connect(place)) as file:
+            wanted = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
+            return file.execute(wanted).fetchall()
+
+    for name, steps in (("back.db", (NEWEST, to)), ("fresh.db", (to,))):
+        (tmp_path / name).touch()
+        for step in steps:
+            _file_turn(tmp_path / name, step, lose_data=True)
+    assert described(tmp_path / "back.db") == described(tmp_path / "fresh.db")
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+async def test_what_was_cut_off_on_its_way_up_begins_anew_after_a_way_back(
+    newest_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables are gone, and with them the indexes of the step that had been taken."""
+    store = Store(PostgresAddress(newest_server, "tests"), tmp_path)
+    async with store.open() as database:
+        await fill(database)
+    await store.turn(NEWEST - 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(postgres_migrate, "_inside", _cut_off)
+        with pytest.raises(StoreError, match="nowhere"):
+            await store.turn(NEWEST)
+    await store.turn(0)
+    assert [one.version for one in await store.turn(NEWEST)] == VERSIONS
+    assert await store.faults() == []
+
+
+def _cut_off(step: Step) -> str:
+    del step
+    return "SELECT 1 FROM nowhere"
+
+
 @pytest.mark.slow
 async def test_what_would_be_lost_is_named_and_nothing_is_done(store: Store) -> None:
     async with store.open() as database:

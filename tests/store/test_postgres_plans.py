@@ -74,6 +74,10 @@ BY_IDS = (
     "names_take_again",
     "fires_late_held",
     "fires_told",
+    "fires_asked",
+    "ledger_idle",
+    "ledger_old",
+    "history_move",
     "lines_hold",
     "lines_read",
     "lines_of",
@@ -82,6 +86,8 @@ BY_IDS = (
     "lines_freed",
     "lines_go",
 )
+# What is not given ids, but finds them in a range of an index.
+RANGES = {("history_move", "tasks_finished")}
 # What is full of dead rows under a snapshot.
 HOT = ("tasks", "task_details", "payloads", "attempts", "line_fires")
 KEYED = re.compile(
@@ -145,7 +151,8 @@ async def test_what_is_given_by_ids_is_found_by_its_key(
             for statement in dialect()[name]:
                 plan = await _prepared_plan(connection, statement)
                 scans = [node for node in _nodes(plan) if node.get("Relation Name") in HOT]
-                elsewhere += [(name, node["Node Type"], node.get("Index Name")) for node in scans if not _by_key(node)]
+                others = [node for node in scans if not _by_key(node) and (name, node.get("Index Name")) not in RANGES]
+                elsewhere += [(name, node["Node Type"], node.get("Index Name")) for node in others]
         assert not elsewhere
 
 

@@ -205,6 +205,7 @@ FROM (
         SELECT 1 FROM all_tasks AS t
         WHERE t.partition_id = partition_of(f.task_id) AND t.id = f.task_id
             AND t.ended_at >= id_at(f.task_id) AND t.ended_at >= (SELECT gone_before FROM history WHERE only_one)
+        OFFSET 0
     )
     ORDER BY f.decided_at LIMIT :limit::bigint
 ) AS old;

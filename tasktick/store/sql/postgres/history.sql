@@ -58,7 +58,10 @@ WITH seen AS MATERIALIZED (
     SELECT t.partition_id, t.id, t.tenant, looked.ended_at
     FROM looked
     JOIN days ON days.from_at = looked.ended_at - looked.ended_at % 86400000
-    JOIN tasks AS t ON t.id = ANY (ARRAY[looked.id]) AND t.partition_id = looked.partition_id
+    CROSS JOIN LATERAL (
+        SELECT * FROM tasks WHERE partition_id = looked.partition_id AND id = looked.id
+        OFFSET 0
+    ) AS t
     WHERE t.version = looked.version AND t.state + 0 >= 10 AND t.state + 0 <> 11
         AND looked.ended_at <= :before::bigint
         AND NOT EXISTS (SELECT 1 FROM dead_letters AS l WHERE l.task_id = t.id)

@@ -1,5 +1,6 @@
 -- Nothing is lost: a key, and an index.
-CREATE TABLE details (
+ALTER TABLE task_details RENAME TO old_details;
+CREATE TABLE task_details (
     id TEXT PRIMARY KEY NOT NULL,
     tenant TEXT NOT NULL,
     created_at INTEGER NOT NULL,
@@ -13,12 +14,11 @@ CREATE TABLE details (
     workflow_id TEXT,
     step TEXT
 ) WITHOUT ROWID;
-INSERT INTO details (
+INSERT INTO task_details (
     id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id, step
 )
 SELECT id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id, step
-FROM task_details ORDER BY id;
-DROP TABLE task_details;
-ALTER TABLE details RENAME TO task_details;
+FROM old_details ORDER BY id;
+DROP TABLE old_details;
 CREATE INDEX task_details_by_tenant ON task_details (tenant, id);
 CREATE INDEX task_details_by_key ON task_details (tenant, key, id) WHERE key IS NOT NULL;

@@ -1,7 +1,8 @@
 -- min_reader: 22
 -- Details by tenant and id: one tree in place of two, since who looks them up knows the tenant. An older program does
 -- not, and would run through all of them.
-CREATE TABLE details (
+ALTER TABLE task_details RENAME TO old_details;
+CREATE TABLE task_details (
     id TEXT NOT NULL,
     tenant TEXT NOT NULL,
     created_at INTEGER NOT NULL,
@@ -16,11 +17,10 @@ CREATE TABLE details (
     step TEXT,
     PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID;
-INSERT INTO details (
+INSERT INTO task_details (
     id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id, step
 )
 SELECT id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id, step
-FROM task_details ORDER BY tenant, id;
-DROP TABLE task_details;
-ALTER TABLE details RENAME TO task_details;
+FROM old_details ORDER BY tenant, id;
+DROP TABLE old_details;
 CREATE INDEX task_details_by_key ON task_details (tenant, key, id) WHERE key IS NOT NULL;
