@@ -143,22 +143,6 @@ async def test_a_store_that_is_behind_says_so_before_it_is_brought_up_to_date(st
     assert told == [("store_migrating", NEWEST - 1), ("store_migrated", NEWEST)]
 
 
-@pytest.mark.parametrize("to", VERSIONS)
-def test_a_file_that_went_back_is_described_as_one_that_never_went_further(tmp_path: Path, to: int) -> None:
-    """The older program's check compares the two."""
-
-    def described(place: Path) -> list[Any]:
-        with closing(sqlite3.connect(place)) as file:
-            wanted = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
-            return file.execute(wanted).fetchall()
-
-    for name, steps in (("back.db", (NEWEST, to)), ("fresh.db", (to,))):
-        (tmp_path / name).touch()
-        for step in steps:
-            _file_turn(tmp_path / name, step, lose_data=True)
-    assert described(tmp_path / "back.db") == described(tmp_path / "fresh.db")
-
-
 @pytest.mark.slow
 @pytest.mark.postgres
 async def test_what_was_cut_off_on_its_way_up_begins_anew_after_a_way_back(

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from tasktick.store import migrate as module
 from tasktick.store import secrets, tenants
 from tasktick.store.connect import OperationalError, RawConnection, raw_connection
 from tasktick.store.migrate import Applied, Migration, applied, available, migrate, pending
+from tasktick.store.migrate_back import migrate_back
 from tasktick.store.rows import KeyRow, TenantRow
 from tasktick.store.sqlite import read_with
 
@@ -161,3 +163,19 @@ def test_keys_and_secrets_of_the_first_version_are_read(raw: RawConnection, monk
     assert read_with(raw, secrets.keys) == [KeyRow("k", "p", "h", "t", "viewer", None, 1)]
     assert [row.retired_at for row in read_with(raw, secrets.read)] == [9, None]
     assert read_with(raw, lambda tx: tenants.find(tx, "t")) == TenantRow("t")
+
+
+@pytest.mark.parametrize("to", [one.version for one in available()])
+def test_a_store_that_went_back_is_described_as_one_that_never_went_further(tmp_path: Path, to: int) -> None:
+    """The older program's check compares the two."""
+
+    def described(name: str, newest: int | None) -> list[Any]:
+        raw = raw_connection(tmp_path / name, ("PRAGMA journal_mode = WAL",))
+        try:
+            migrate(raw, newest)
+            migrate_back(raw, to, lose_data=True)
+            return raw.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name").fetchall()
+        finally:
+            raw.close()
+
+    assert described("back.db", None) == described("fresh.db", to)
