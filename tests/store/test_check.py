@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
-from tasktick.errors import StoreError, StoreMoved
+from tasktick.errors import StoreError, StoreMoved, StoreTooNew
 from tasktick.store import check, migrate, postgres_check
 from tasktick.store.connect import raw_connection
 from tasktick.store.postgres_links import PostgresAddress
@@ -53,7 +54,23 @@ async def test_a_store_of_an_older_version_is_not_damaged(place: Place, version:
     assert said["schema"].startswith(f"version {version}; `tasktick serve` and `tasktick migrate` bring it to ")
     assert "of an older version" in said["rows"]
     assert "details" not in said
-    assert [one.name for one in report.checks if one.skipped] == ["rows"]
+    assert [one.name for one in report.checks if one.skipped] == ["structure", "rows"]
+
+
+async def test_a_store_of_a_newer_version_is_not_damaged(place: Place) -> None:
+    """Its backup is no remedy; the newer program is."""
+    await _to_version(place, migrate.available()[-1].version)
+    newer = "UPDATE schema_history SET min_reader = 9999"
+    if isinstance(place, Path):
+        raw = raw_connection(place)
+        raw.execute(newer)
+        raw.close()
+    else:
+        connection = await asyncpg.connect(place)
+        await connection.execute(newer)
+        await connection.close()
+    with pytest.raises(StoreTooNew, match=r"Install a newer TaskTick, or .*`tasktick migrate --to \d+`"):
+        await _checked(place)
 
 
 @pytest.mark.postgres
