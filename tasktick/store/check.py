@@ -20,7 +20,7 @@ from tasktick.store.protocol import Operation, Transaction
 from tasktick.store.sqlite import READER_PRAGMAS, SqliteTransaction, read_with, step
 
 SHOWN_MAX = 3
-NOT_COMPARED = "not compared: "
+NOT_COMPARED = "not compared: store and program are at different versions"
 Objects = dict[tuple[str, str], str]
 
 
@@ -162,7 +162,8 @@ def _report(path: Path, checks: list[Check]) -> Report:
     return Report(str(path), f"SQLite {SQLITE_VERSION_TEXT}", all(one.ok for one in checks), checks)
 
 
-Finding = tuple[bool, str]
+# Whether it is as it must be, None where that was not looked at; and what there is to say.
+Finding = tuple[bool | None, str]
 Look = Callable[[RawConnection], Finding]
 
 
@@ -187,11 +188,16 @@ def _look_of(operation: Operation[Finding]) -> Look:
 
 def _tried(name: str, raw: RawConnection, look: Look) -> Check:
     try:
-        ok, detail = look(raw)
+        return check_of(name, look(raw))
     except (DatabaseError, msgspec.MsgspecError, StoreError) as error:
         # What the database said, not what the daemon would advise.
-        ok, detail = False, f"it cannot be read: {error.__cause__ or error}"
-    return Check(name, ok, detail, skipped=ok and detail.startswith(NOT_COMPARED))
+        return Check(name, ok=False, detail=f"it cannot be read: {error.__cause__ or error}")
+
+
+def check_of(name: str, finding: Finding) -> Check:
+    """A finding under its name."""
+    ok, detail = finding
+    return Check(name, ok is not False, detail, skipped=ok is None)
 
 
 def _pages(raw: RawConnection, query: str) -> tuple[bool, str]:
@@ -219,9 +225,9 @@ def judged_schema(ours: list[migrate.Migration], theirs: list[migrate.Applied]) 
     return True, at
 
 
-def _structure(raw: RawConnection) -> tuple[bool, str]:
+def _structure(raw: RawConnection) -> Finding:
     if are_apart(migrate.available(), migrate.applied(raw)):
-        return True, f"{NOT_COMPARED}store and program are at different versions"
+        return None, NOT_COMPARED
     fresh = raw_connection(Path(":memory:"))
     try:
         migrate.migrate(fresh)

@@ -20,6 +20,7 @@ from tasktick.store.check import (
     Finding,
     Report,
     are_apart,
+    check_of,
     compared,
     contents,
     is_behind,
@@ -59,14 +60,14 @@ async def check(address: PostgresAddress) -> Report:
         checks = [await _schema(raw), await _structure(raw)]
         for name, operation in () if is_old else contents():
             try:
-                ok, detail = await read_with(raw, operation, BEGIN_CHECK)
+                finding = await read_with(raw, operation, BEGIN_CHECK)
             except Exception as error:
                 if fault_of(error.__cause__ or error) is None and not isinstance(
                     error, msgspec.MsgspecError | StoreError
                 ):
                     raise
-                ok, detail = False, f"it cannot be read: {error.__cause__ or error}"
-            checks.append(Check(name, ok, detail))
+                finding = False, f"it cannot be read: {error.__cause__ or error}"
+            checks.append(check_of(name, finding))
         checks += [NOT_LOOKED_AT] if is_old else []
     return Report(address.shown, f"PostgreSQL {facts.version_text}", all(one.ok for one in checks), checks)
 
@@ -81,12 +82,9 @@ async def _is_behind(raw: PostgresConnection, address: PostgresAddress) -> bool:
     try:
         if is_behind(available(DIALECT), theirs):
             return True
+        found = await whereabouts.read(PostgresTransaction(raw))
     except StoreTooNew:  # which is no damage
         raise
-    except StoreError:
-        return False  # it is for the checks to say what is wrong
-    try:
-        found = await whereabouts.read(PostgresTransaction(raw))
     except Exception as error:
         if fault_of(error) is None and not isinstance(error, msgspec.MsgspecError | StoreError | IndexError):
             raise
@@ -97,21 +95,19 @@ async def _is_behind(raw: PostgresConnection, address: PostgresAddress) -> bool:
 
 async def _schema(raw: PostgresConnection) -> Check:
     try:
-        ok, detail = judged_schema(available(DIALECT), await applied(raw))
+        return check_of("schema", judged_schema(available(DIALECT), await applied(raw)))
     except StoreError as error:
-        ok, detail = False, str(error)
-    return Check("schema", ok, detail)
+        return Check("schema", ok=False, detail=str(error))
 
 
 async def _structure(raw: PostgresConnection) -> Check:
-    ok, detail = await _compared(raw)
-    return Check("structure", ok, detail, skipped=ok and detail.startswith(NOT_COMPARED))
+    return check_of("structure", await _compared(raw))
 
 
 async def _compared(raw: PostgresConnection) -> Finding:
     ours = available(DIALECT)
     if are_apart(ours, await applied(raw)):
-        return True, f"{NOT_COMPARED}store and program are at different versions"
+        return None, NOT_COMPARED
     tx = PostgresTransaction(raw)
     found = await objects(tx)
     try:
@@ -123,7 +119,7 @@ async def _compared(raw: PostgresConnection) -> Finding:
     except Exception as error:
         if fault_of(error) is not Fault.ROW:
             raise
-        return True, f"{NOT_COMPARED}it cannot be built beside it ({error})"
+        return None, f"not compared: it cannot be built beside it ({error})"
     finally:
         await raw.execute("ROLLBACK")
     return compared(wanted, found)

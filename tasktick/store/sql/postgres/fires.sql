@@ -99,33 +99,8 @@ WHERE partition_id = partition_of(:schedule_id::text::uuid) AND schedule_id = :s
     AND (:from_at::bigint IS NULL OR until_at >= :from_at::bigint)
     AND (:to_at::bigint IS NULL OR nominal_at < :to_at::bigint);
 
--- The rows of these tasks, as far as they say that they did not run. The schedules are locked first (RULES), and
--- wherever the tasks are kept.
--- name: ledger_idle
-SELECT 1 FROM schedules
-WHERE (partition_id, id) IN (
-    SELECT partition_of(id_of(d.schedule_id)), id_of(d.schedule_id)
-    FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-    JOIN LATERAL (
-        SELECT tenant, run_at, ended_at FROM all_tasks
-        WHERE partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
-            AND ended_at >= id_at(wanted.id::uuid) AND ended_at >= (SELECT gone_before FROM history WHERE only_one)
-        OFFSET 0
-    ) AS t ON true
-    JOIN LATERAL (
-        SELECT schedule_id FROM all_details
-        WHERE tenant = t.tenant AND partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
-            AND ended_at = t.ended_at
-        OFFSET 0
-    ) AS d ON true
-    WHERE d.schedule_id IS NOT NULL
-)
-ORDER BY partition_id, id
-FOR NO KEY UPDATE;
-SELECT json_agg(json_build_object(
-    -- include: row
-))
-FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+-- A task, wherever it is kept, and its schedule.
+-- fragment: its_schedule
 JOIN LATERAL (
     SELECT tenant, run_at, ended_at FROM all_tasks
     WHERE partition_id = partition_of(wanted.id::uuid) AND id = wanted.id::uuid
@@ -138,6 +113,24 @@ JOIN LATERAL (
         AND ended_at = t.ended_at
     OFFSET 0
 ) AS d ON true
+
+-- The rows of these tasks, as far as they say that they did not run. The schedules are locked first (RULES), and
+-- wherever the tasks are kept.
+-- name: ledger_idle
+SELECT 1 FROM schedules
+WHERE (partition_id, id) IN (
+    SELECT partition_of(id_of(d.schedule_id)), id_of(d.schedule_id)
+    FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+    -- include: its_schedule
+    WHERE d.schedule_id IS NOT NULL
+)
+ORDER BY partition_id, id
+FOR NO KEY UPDATE;
+SELECT json_agg(json_build_object(
+    -- include: row
+))
+FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+    -- include: its_schedule
 JOIN fires AS f
     ON f.partition_id = partition_of(id_of(d.schedule_id)) AND f.schedule_id = id_of(d.schedule_id)
     AND f.nominal_at = t.run_at AND f.task_id = wanted.id::uuid
