@@ -116,7 +116,7 @@ async def _measure(url: str, folder: Path, repeats: int) -> dict[tuple[int, bool
         random = Random(7)
         ids = IdMaker(random)
         for size in SIZES:
-            await raw.execute("DELETE FROM tasks; DELETE FROM task_details; DELETE FROM payloads")
+            await raw.execute("DELETE FROM tasks; DELETE FROM task_details")
             tasks = [new_task(ids, random, number) for number in range(size)]
             await database.write_batch(CREATE, [Create(one) for one in tasks])
             bench = Bench(raw, tasks)

@@ -44,7 +44,7 @@ STATEMENTS = {
         INSERT INTO events (sequence, at, upto, items) SELECT sequence, $1::bigint, upto, $3::text FROM head
     """,
 }
-EMPTY = "TRUNCATE events, event_inbox, tasks, task_details, payloads; UPDATE event_head SET sequence = 0, upto = 0"
+EMPTY = "TRUNCATE events, event_inbox, tasks, task_details; UPDATE event_head SET sequence = 0, upto = 0"
 PLACES = {"this disk": (), "2 ms a commit": ("commit_delay=2000", "commit_siblings=0")}
 SERVER = ("max_connections=100", "shared_buffers=128MB")
 

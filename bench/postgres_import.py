@@ -24,7 +24,6 @@ from tasktick.store.task_rows import (
     SHAPE,
     detail_row,
     new_row,
-    payload_row,
     state_row,
 )
 from tests.postgres import installed, own_cluster
@@ -35,12 +34,11 @@ SIZES = (1, 50, 500)
 TABLES = {
     "tasks": NEW_STATE_COLUMNS,
     "task_details": NEW_DETAIL_COLUMNS,
-    "payloads": ("task_id", "version", "payload"),
 }
-UUIDS = {"id", "task_id"}
+UUIDS = {"id"}
 TYPES = {"state": "smallint", "priority": "integer", "max_attempts": "integer"}
 TYPES |= dict.fromkeys(("tenant", "queue", "host", "key", "name", "type", "tags", "payload"), "text")
-TYPES |= {"version": "integer", "at_most_once": "boolean", "keyed": "boolean", **dict.fromkeys(UUIDS, "uuid")}
+TYPES |= {"at_most_once": "boolean", "keyed": "boolean", **dict.fromkeys(UUIDS, "uuid")}
 Put = Callable[[asyncpg.Connection, Sequence[NewTask]], Awaitable[None]]
 Row = tuple[Any, ...]
 
@@ -63,7 +61,7 @@ async def _measure(url: str, quick: bool) -> list[Figure]:
                 rate, processor_us = await _round(one, FORMS[name], size, count if size > 1 else count // 20)
                 rates[name, size].append(rate)
                 own[name, size].append(processor_us)
-                await one.raw.execute("TRUNCATE tasks, task_details, payloads")
+                await one.raw.execute("TRUNCATE tasks, task_details")
     figures = []
     for size in SIZES:
         base, *others = [Figure(f"{name}, {size} a transaction", "/s", tuple(rates[name, size])) for name in FORMS]
@@ -84,11 +82,10 @@ async def _round(one: Stock, put: Put, size: int, count: int) -> tuple[float, fl
     return per_second(count, time.perf_counter() - began), (time.process_time() - spent) / count * 1e6
 
 
-def _rows(fresh: Sequence[NewTask]) -> tuple[list[Row], list[Row], list[Row]]:
+def _rows(fresh: Sequence[NewTask]) -> tuple[list[Row], list[Row]]:
     return (
         [state_row(task.state)[: len(NEW_STATE_COLUMNS)] for task in fresh],
-        [detail_row(task.detail)[: len(NEW_DETAIL_COLUMNS)] for task in fresh],
-        [payload_row(task.state.id, 1, task.payload) for task in fresh],
+        [detail_row(task)[: len(NEW_DETAIL_COLUMNS)] for task in fresh],
     )
 
 
@@ -109,8 +106,7 @@ async def by_store(raw: asyncpg.Connection, fresh: Sequence[NewTask]) -> None:
     [statement] = dialect()["task_insert_alike"]
     new = [row for row in map(new_row, fresh) if row is not None]
     alike = dict(zip(SHAPE, new[0].shape, strict=True))
-    payloads = [(one.id, one.payload) for one in new]
-    given = {"rows": [one.row for one in new], "payloads": payloads, "unlimited": [], **alike}
+    given = {"rows": [(*one.row, one.payload) for one in new], "unlimited": [], **alike}
     await raw.execute(statement.text, *bound(statement, given))
 
 

@@ -22,7 +22,7 @@ from tasktick.store.protocol import Operation
 from tasktick.store.tasks import Create
 
 T = TypeVar("T")
-TABLES = {"tasks": "id", "task_details": "id", "payloads": "task_id"}
+TABLES = {"tasks": "id", "task_details": "id"}
 COPIES = """
 CREATE TEMP TABLE copies AS
 SELECT n, id, partition_of(id) AS partition_id FROM (

@@ -14,7 +14,7 @@ from tasktick.model.state import State
 from tasktick.store.connect import raw_connection
 from tasktick.store.database import FILE_NAME
 
-TABLES = {"tasks": "id", "task_details": "id", "payloads": "task_id"}
+TABLES = {"tasks": "id", "task_details": "id"}
 TIMES = ("run_at", "due_at", "wake_at")
 # The same shape as `model.ids`: milliseconds, version 7, a count, variant, random bits, partition.
 NEW_ID = """printf('%012x7%03xa%013x%02x', :now + n / 4096, n % 4096, abs(random()) % 4503599627370496, n % 256)"""

@@ -1,31 +1,26 @@
 """What the loader reads, and what it parks. Due means `wake_at`; `due_at` keeps the order."""
 
-from typing import Generic, TypeVar
-
 import msgspec
 
-from tasktick.model.ids import ID_CHARS
+from tasktick.model.ids import ID_CHARS, PARTITIONS
 from tasktick.model.task import Due, TaskState, Timers
 from tasktick.store import tasks
 from tasktick.store.protocol import Transaction, only
 
 BEGINNING = -(2**62)
-# Of a partition some more rows are read than its share of a page, and more each time that they are too few: those of
-# one may all be due before those of the others.
-SHARES = 1.5
-EACH_LEAST = 16
-EACH_GROWTH = 4
 # A slot of the index of what waits: `wake_at >> 10`, 1,024 ms.
 SLOT_BITS = 10
-
-
-T = TypeVar("T", list[Due], Timers)
+# One that owns an eighth of the partitions reads over seven rows for each of its own, an index entry each; to look a
+# partition up in a slot takes as long as that or twice as long, and where a node owns few of them most slots have some.
+PARTITIONS_FEW = PARTITIONS // 8
+SLOTS_FEW = 64
 
 
 class Stretch(msgspec.Struct, frozen=True):
     """What wants to be looked at from one instant on and up to another, both included, as far as it was not read yet.
 
-    It is read by slots of 1,024 ms, and within a slot by id, as it stands in its index.
+    It is read by slots of 1,024 ms, and within a slot as it stands in the store's index: by id on SQLite, by partition
+    and then by id on PostgreSQL.
     """
 
     since: int
@@ -50,42 +45,28 @@ def slot_begins(at: int) -> int:
     return at >> SLOT_BITS << SLOT_BITS
 
 
-class _Page(msgspec.Struct, Generic[T], frozen=True, array_like=True):
-    """What was read of some partitions; whether there may be more of them before the end of it."""
-
-    is_cut: bool
-    rows: T
-
-
 async def between(tx: Transaction, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> list[Due]:
     """Waiting tasks of a stretch and of these partitions (all, if None). Fewer than `limit` are all that there are."""
-    if partitions is None:
-        return await tx.rows("due_between", Due, limit=limit, partitions=None, **stretch.bounds)
-    return await _within(tx, "due_in", _Page[list[Due]], [], stretch, limit, partitions)
+    if partitions == []:
+        return []
+    query = "due_in" if _is_looked_up(stretch, partitions) else "due_between"
+    return await tx.rows(query, Due, limit=limit, partitions=partitions, **stretch.bounds)
 
 
 async def timers(tx: Transaction, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> Timers:
     """The same, as times and ids alone."""
-    if partitions is None:
-        found = await tx.rows("timers_between", Timers, limit=limit, partitions=None, **stretch.bounds)
-        return only(found) or Timers()
-    return await _within(tx, "timers_in", _Page[Timers], Timers(), stretch, limit, partitions)
+    if partitions == []:
+        return Timers()
+    query = "timers_in" if _is_looked_up(stretch, partitions) else "timers_between"
+    return only(await tx.rows(query, Timers, limit=limit, partitions=partitions, **stretch.bounds)) or Timers()
 
 
-async def _within(
-    tx: Transaction, query: str, page: type[_Page[T]], found: T, stretch: Stretch, limit: int, partitions: list[str]
-) -> T:
-    """Read some partitions, from each about its share; from where that was too little, more."""
-    each = max(EACH_LEAST, int(SHARES * limit) // max(len(partitions), 1))
-    while partitions and len(found) < limit:
-        left = stretch.beyond(found) if len(found) else stretch
-        asked = {"limit": limit - len(found), "each": each, **left.bounds}
-        (read,) = await tx.rows(query, page, partitions=partitions, **asked)
-        found = found + read.rows
-        if not read.is_cut:
-            break
-        each *= EACH_GROWTH
-    return found
+def _is_looked_up(stretch: Stretch, partitions: list[str] | None) -> bool:
+    """Whether few partitions are asked of a short time: to read over what is of others would take longer."""
+    if partitions is None or len(partitions) > PARTITIONS_FEW:
+        return False
+    first, _ = stretch.last or (stretch.since, "")
+    return (stretch.until >> SLOT_BITS) - (first >> SLOT_BITS) < SLOTS_FEW
 
 
 async def by_ids(tx: Transaction, ids: list[str]) -> list[Due]:

@@ -93,11 +93,13 @@ class Finished(msgspec.Struct, frozen=True):
 # as one, and carries all into the table itself: the daemon moves it on.
 FINISHED = {
     "tasks": Finished("finished_tasks"),
-    "task_details": Finished("finished_tasks", by_partition=False),
+    "task_details": Finished(
+        "finished_tasks", {"payload": "CASE WHEN payload_version = 1 THEN payload END"}, by_partition=False
+    ),
     "payloads": Finished(
         "finished_tasks",
         {"task_id": "id", "version": "payload_version", "template": "0::smallint"},
-        "payload IS NOT NULL",
+        "payload IS NOT NULL AND payload_version <> 1",
     ),
     "attempts": Finished("finished_attempts"),
 }

@@ -28,15 +28,17 @@ class Plain:
         self.rows = rows = sorted(fresh, key=attrgetter("row"))  # which begins with the id
         shapes = [one.shape for one in rows]
         first = shapes[0]
-        self.parameters: dict[str, Any] = {"payloads": [(one.row[0], one.payload) for one in rows]}
+        self.parameters: dict[str, Any] = {}
         self.alike = shapes.count(first) == len(shapes)
         if self.alike:
             self.shapes = [first]
             self.parameters |= zip(SHAPE, first, strict=True)
-            self.parameters["rows"] = [one.row for one in rows]
+            self.parameters["rows"] = [(*one.row, one.payload) for one in rows]
         else:
             places: dict[Row, int] = {}
-            self.parameters["rows"] = [(*one.row, places.setdefault(one.shape, len(places))) for one in rows]
+            self.parameters["rows"] = [
+                (*one.row, one.payload, places.setdefault(one.shape, len(places))) for one in rows
+            ]
             self.parameters["shapes"] = self.shapes = list(places)
 
     @property

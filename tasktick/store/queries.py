@@ -3,7 +3,7 @@
 A name may hold several statements, separated by `;` at the end of a line; they run in order, and the
 last one's rows or changes are the result. `-- fragment: columns` names a piece of text that a line
 `-- include: columns` in the same file puts in its place, also in another fragment, and `-- include: claims.columns` in
-another file if it is that of `claims.sql`; nothing is ever put together at run time.
+another file, or in a fragment there, if it is that of `claims.sql`; nothing is ever put together at run time.
 """
 
 import re
@@ -50,9 +50,13 @@ def parse(text: str, others: Mapping[str, str] = MappingProxyType({})) -> dict[s
 
 
 def fragments_of(text: str, prefix: str = "") -> dict[str, str]:
-    """The fragments of one file, by name behind this prefix, with those of the file that they include."""
+    """The fragments of one file, by name behind this prefix; what they include of this file is named with it too."""
     own = {name: body.strip("\n") for kind, name, body in _pieces(text) if kind == "fragment"}
-    return {f"{prefix}{name}": _included(own, body) for name, body in own.items()}
+
+    def named(one: re.Match[str]) -> str:
+        return one[0] if "." in one[1] else one[0].replace(f": {one[1]}", f": {prefix}{one[1]}")
+
+    return {f"{prefix}{name}": _INCLUDE.sub(named, body) for name, body in own.items()}
 
 
 def _pieces(text: str) -> list[tuple[str, str, str]]:

@@ -17,7 +17,6 @@ from tasktick.model.line import LineFire
 from tasktick.model.schedule import LedgerRow, NewFire, PauseReason, Plan, Recorder, Schedule, pause
 from tasktick.model.task import NewTask, Payload, TaskState
 from tasktick.store import calendars, fires, lines, names, schedule_events, schedule_faults, standing, tasks, tenants
-from tasktick.store.due import EACH_LEAST, SHARES
 from tasktick.store.protocol import Aborted, Batch, Lane, Transaction, only
 from tasktick.store.rows import Name, StoredPayload, columns
 
@@ -25,6 +24,9 @@ SCHEDULE = "schedule"
 Names = Mapping[str, Sequence[str]]
 BEYOND_ALL = 2**62
 OUTDATED_MAX = 500
+# Of a partition some more are read than its share of a page: those of one may all be due before those of the others.
+SHARES = 1.5
+EACH_LEAST = 16
 JSON_COLUMNS = ("tags", "rule", "catch_up", "template", "calendars")
 
 
@@ -152,7 +154,7 @@ async def _write(tx: Transaction, plans: Sequence[Plan]) -> None:
             raise Aborted("Another transaction has just changed a task of the schedule.")
     born = sorted((fire for plan in plans for fire in plan.born), key=lambda fire: fire.state.id)
     if born:
-        await tasks.insert_fires(tx, born)
+        await tasks.insert_whole(tx, born)
     await lines.join(tx, [one for plan in plans for one in plan.joins])
     await fires.write(tx, plans)
     await standing.write(tx, plans)
@@ -285,7 +287,7 @@ async def trigger(tx: Transaction, fire: NewFire, payload: Payload | None) -> No
     if refused is not None:
         raise refused
     if payload is None:
-        await tasks.insert_fires(tx, [fire])
+        await tasks.insert_whole(tx, [fire])
     else:
         await tasks.insert(tx, [NewTask(fire.state, fire.detail, payload)])
 

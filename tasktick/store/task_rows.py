@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
+from tasktick.model.schedule import NewFire
 from tasktick.model.task import NewTask, Payload, TaskDetail, TaskState
 
-# What `task_insert` reads off the row of each new task, in its order, and then which shape is its own; and what a shape
-# is: that in which those which come together are mostly alike.
+# What `task_insert` reads off the row of each new task, in its order, and then its payload and which shape is its own;
+# and what a shape is: that in which those which come together are mostly alike.
 ROW = ("id", "updated_at", "run_at", "due_at", "expires_at", "key", "name", "tags")
 DUE_AT = ROW.index("due_at")
 _SHAPE_STATE = ("tenant", "state", "queue", "host", "priority", "max_attempts", "timeout_ms", "at_most_once")
@@ -19,7 +20,9 @@ NEW_STATE_COLUMNS = (
     *("id", "tenant", "state", "queue", "host", "priority", "run_at", "due_at", "wake_at", "max_attempts"),
     *("timeout_ms", "updated_at", "at_most_once", "keyed", "expires_at"),
 )
-NEW_DETAIL_COLUMNS = ("id", "tenant", "created_at", "key", "name", "type", "tags", "sla_ms", "expires_in_ms")
+NEW_DETAIL_COLUMNS = (
+    *("id", "tenant", "created_at", "key", "name", "type", "tags", "sla_ms", "expires_in_ms", "payload"),
+)
 _RARE_STATE = ("completed_at", "reason", "payload_version", "template_id", "decide_by", "after_id", "late_at")
 _RARE_DETAIL = ("schedule_id", "workflow_id", "step")
 STATE_COLUMNS = (*NEW_STATE_COLUMNS, *_RARE_STATE)
@@ -90,8 +93,9 @@ def new_row(task: NewTask) -> NewRow | None:
     return NewRow(shape, (state.id, *times, detail.key, detail.name, tags_text(detail.tags)), task.payload)
 
 
-def detail_row(detail: TaskDetail) -> Row:
-    """The row that `task_insert_whole` reads, by `DETAIL_COLUMNS`."""
+def detail_row(task: NewTask | NewFire) -> Row:
+    """The row that `task_insert_whole` reads, by `DETAIL_COLUMNS`; what a fire sends is its schedule's."""
+    detail = task.detail
     return (
         detail.id,
         detail.tenant,
@@ -102,6 +106,7 @@ def detail_row(detail: TaskDetail) -> Row:
         encoded(detail.tags) if detail.tags else _NO_TAGS,
         detail.sla_ms,
         detail.expires_in_ms,
+        encoded(task.payload) if isinstance(task, NewTask) else None,
         detail.schedule_id,
         detail.workflow_id,
         detail.step,

@@ -73,15 +73,13 @@ async def _insert(tx: Transaction, fresh: Sequence[tuple[NewTask, NewRow | None]
     if len(plain) == len(fresh):
         await plain_tasks.insert(tx, plain)
         return
-    ordered = sorted([task for task, _ in fresh], key=attrgetter("state.id"))
-    await insert_fires(tx, ordered)
-    await tx.run("payload_insert", rows=[payload_row(task.state.id, 1, task.payload) for task in ordered])
+    await insert_whole(tx, sorted([task for task, _ in fresh], key=attrgetter("state.id")))
 
 
-async def insert_fires(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:
-    """Insert the rows of new tasks that have no payload of their own: what a fire sends is its schedule's."""
+async def insert_whole(tx: Transaction, fresh: Sequence[NewTask | NewFire]) -> None:
+    """Insert the rows of new tasks with all that they can bring."""
     states = [state_row(task.state) for task in fresh]
-    await tx.run("task_insert_whole", states=states, details=[detail_row(task.detail) for task in fresh])
+    await tx.run("task_insert_whole", states=states, details=[detail_row(task) for task in fresh])
     deltas = Deltas()
     for task in fresh:
         deltas.born(task.state.tenant, task.state.state, [(task.state.id, task.detail.created_at)])

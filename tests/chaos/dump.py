@@ -32,7 +32,7 @@ PAGE = 1_000
 EVENT = re.compile(r'^tasktick_(?:events|attempts)_total\{(?:event|outcome)="([a-z_]+)"\} (\S+)$', re.MULTILINE)
 TASKS = """
     SELECT t.id, d.name, t.state, t.attempt, t.max_attempts, t.series, t.fence, t.run_at, t.wake_at, t.lease_until,
-        t.reason, p.payload
+        t.reason, coalesce(CASE WHEN t.payload_version = 1 THEN d.payload END, p.payload)
     FROM tasks AS t
     LEFT JOIN task_details AS d ON d.id = t.id
     LEFT JOIN payloads AS p ON p.task_id = t.id AND p.version = t.payload_version

@@ -1,12 +1,16 @@
 """Many new tasks at once are the same as few, and one that is at fault fails alone."""
 
 import re
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
-from tasktick.model.task import TaskDetail, TaskState
+from bench.limit_store import new_task
+from tasktick.model.ids import IdMaker
+from tasktick.model.schedule import NewFire
+from tasktick.model.task import Payload, TaskDetail, TaskState
 from tasktick.store import tasks
 from tasktick.store.queries import load
 from tasktick.store.task_rows import (
@@ -81,7 +85,7 @@ async def test_whatever_they_share_each_is_as_it_was_given(world: World, kinds: 
 
 def test_a_shape_and_a_row_are_all_that_a_plain_task_brings() -> None:
     derived = {"wake_at", "keyed", "created_at"}  # as the due time, as the key, as the last change
-    assert {*ROW, *SHAPE} | derived == {*NEW_STATE_COLUMNS, *NEW_DETAIL_COLUMNS}
+    assert {*ROW, "payload", *SHAPE} | derived == {*NEW_STATE_COLUMNS, *NEW_DETAIL_COLUMNS}
     assert not set(ROW) & set(SHAPE)
 
 
@@ -106,6 +110,9 @@ def test_rows_have_the_columns_of_their_statement_in_its_order(
 
 def test_a_detail_row_has_every_field_in_its_order() -> None:
     assert set(STATE_COLUMNS) <= set(TaskState.__struct_fields__)
-    assert set(DETAIL_COLUMNS) == set(TaskDetail.__struct_fields__)
-    values: dict[str, Any] = {name: name for name in DETAIL_COLUMNS}
-    assert detail_row(TaskDetail(**values | {"tags": {}})) == tuple("{}" if n == "tags" else n for n in DETAIL_COLUMNS)
+    assert set(DETAIL_COLUMNS) == {*TaskDetail.__struct_fields__, "payload"}
+    values: dict[str, Any] = {name: name for name in TaskDetail.__struct_fields__}
+    made = new_task(IdMaker(Random(1)), Random(2), 1)
+    fire = detail_row(NewFire(made.state, TaskDetail(**values | {"tags": {}})))
+    assert fire == tuple({"tags": "{}", "payload": None}.get(name, name) for name in DETAIL_COLUMNS)
+    assert msgspec.json.decode(detail_row(made)[DETAIL_COLUMNS.index("payload")], type=Payload) == made.payload

@@ -16,7 +16,7 @@ from tasktick.store.tasks import Create
 from tests.store import drivers
 from tests.store.world import World
 
-TABLES = ("tasks", "task_details", "payloads", "counts", "attempts", "names", "dead_letters")
+TABLES = ("tasks", "task_details", "counts", "attempts", "names", "dead_letters")
 FOR_LONG = 1_000_000
 
 
@@ -110,7 +110,7 @@ async def test_an_answer_that_cannot_be_read_is_nobody_elses(tmp_path: Path) -> 
         claimed = await world.claimed()
         bad = await world.create()
         raw = raw_connection(tmp_path / "tasktick.db")
-        raw.execute("UPDATE payloads SET payload = '{\"target\": 5}' WHERE task_id = ?", (bad,))
+        raw.execute("UPDATE task_details SET payload = '{\"target\": 5}' WHERE id = ?", (bad,))
         raw.close()
         end, made = await world.answered(claimed), Create(world.task())
         asked = claims.Asked([bad], world.request(), {})

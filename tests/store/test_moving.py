@@ -267,18 +267,18 @@ async def test_large_rows_are_carried_a_few_at_a_time(newest_server: str, tmp_pa
     raw = raw_connection(path)
     body = "x" * 500_000
     raw.executemany(
-        "UPDATE payloads SET payload = json_set(payload, '$.note', ?) WHERE task_id = ?", [(body, i) for i in ids]
+        "UPDATE task_details SET payload = json_set(payload, '$.note', ?) WHERE id = ?", [(body, i) for i in ids]
     )
     raw.close()
-    payloads = next(table for table in TABLES if table.name == "payloads")
+    details = next(table for table in TABLES if table.name == "task_details")
     await move(path, newest_server)
     for place in (path, newest_server):
         end = end_of(place)
         await end.look()
-        await end.columns(payloads)
+        await end.columns(details)
         after, sizes = None, []
         while True:
-            chunk = await end.chunk(payloads, after)
+            chunk = await end.chunk(details, after)
             sizes.append(sum(len(value) for row in chunk.rows for value in row if isinstance(value, str)))
             if chunk.upto is None:
                 break

@@ -286,7 +286,7 @@ async def test_what_others_contend_for_is_written_last_of_all(world: World, url:
     raw = await asyncpg.connect(url)
     said: list[str] = []
     try:
-        for table in ("marks", "tasks", "task_details", "payloads", "counts", "event_inbox"):
+        for table in ("marks", "tasks", "task_details", "counts", "event_inbox"):
             await raw.execute(
                 f"CREATE FUNCTION say_{table}() RETURNS trigger LANGUAGE plpgsql AS "
                 f"$$ BEGIN RAISE NOTICE '{table}'; RETURN NEW; END $$; "

@@ -137,7 +137,9 @@ async def test_a_sound_store_and_a_damaged_one(url: str, database: PostgresDatab
     assert report.ok, report
     assert {"schema", "structure", "counts", "payloads", "partitions"} <= {one.name for one in report.checks}
     connection = await asyncpg.connect(url)
-    await connection.execute("DROP INDEX tasks_waiting_by_slot; DELETE FROM payloads; UPDATE counts SET tasks = 7")
+    await connection.execute(
+        "DROP INDEX tasks_waiting; UPDATE task_details SET payload = NULL; UPDATE counts SET tasks = 7"
+    )
     wrong = {one.name for one in (await check(PostgresAddress(url, "tests"))).checks if not one.ok}
     await connection.execute("UPDATE counts SET tasks = 1")
     await connection.close()

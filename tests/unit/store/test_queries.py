@@ -38,6 +38,15 @@ def test_fragments_of_another_file_are_named_with_it() -> None:
     assert parse(text, others) == {"one": ("SELECT\n    a\n    , b\n,\n    c",)}
 
 
+def test_a_fragment_may_include_one_of_another_file() -> None:
+    others = fragments_of("-- fragment: a\n    a\n\n-- fragment: b\n-- include: a\n\n", "tasks.")
+    others |= fragments_of(
+        "-- fragment: a\n    c\n\n-- fragment: both\n-- include: tasks.b\n,\n-- include: a\n\n", "claims."
+    )
+    text = "-- name: one\nSELECT\n-- include: claims.both\n;\n"
+    assert parse(text, others) == {"one": ("SELECT\n    a\n,\n    c",)}
+
+
 def test_comments_within_a_statement_fall_away() -> None:
     assert parse("-- name: one\nSELECT 1\n    -- which is: not two\n;\n") == {"one": ("SELECT 1",)}
 

@@ -34,12 +34,14 @@
             coalesce(t.started_at::text, 'null'), coalesce(t.expires_at::text, 'null'), coalesce(t.picked_at, 0), t.epoch,
             t.priority, coalesce(to_json(d.schedule_id)::text, 'null'),
             coalesce('"' || hex_of(t.template_id) || '"', 'null'), coalesce(t.late_at::text, 'null')
-        ), '],', CASE WHEN octet_length(p.payload) <= :chars_max::integer THEN p.payload ELSE 'null' END, ']'
+        ), '],', CASE WHEN octet_length(
+    -- include: tasks.payload
+        ) <= :chars_max::integer THEN
+    -- include: tasks.payload
+        ELSE 'null' END, ']'
     )
     FROM task_details AS d
-    LEFT JOIN payloads AS p
-        ON p.partition_id = t.partition_id AND p.task_id = coalesce(t.template_id, t.id)
-        AND p.version = t.payload_version
+    -- include: tasks.and_payload
     WHERE d.tenant = t.tenant AND d.partition_id = t.partition_id AND d.id = t.id
     OFFSET 0
 )

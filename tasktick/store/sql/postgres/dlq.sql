@@ -33,9 +33,14 @@ FROM json_to_recordset(:rows::text::json) AS given (
             OR strpos(
                 lower(coalesce(l.error_detail, '') || ' ' || coalesce(l.error_code, '')), lower(:text::text COLLATE "C")
             ) > 0
+            OR t.payload_version = 1 AND strpos(
+                lower((d.payload::json->'target'->'url')#>>'{}' COLLATE "C"), lower(:text::text COLLATE "C")
+            ) > 0
             OR EXISTS (
                 SELECT 1 FROM payloads AS p
-                WHERE p.partition_id = t.partition_id AND p.task_id = t.id AND p.version = t.payload_version
+                WHERE (t.payload_version > 1 OR d.payload IS NULL) AND p.version = t.payload_version
+                    AND p.partition_id = partition_of(coalesce(t.template_id, t.id))
+                    AND p.task_id = coalesce(t.template_id, t.id)
                     AND strpos(
                         lower((p.payload::json->'target'->'url')#>>'{}' COLLATE "C"), lower(:text::text COLLATE "C")
                     ) > 0

@@ -6,19 +6,42 @@
             SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
         ))
 
--- A page of what waits from `since` up to `until`, in the order of its index: by slots of 1,024 ms, in a slot by id. It
--- begins beyond the row (after, after_id).
+-- A page of what waits from `since` up to `until`, of these partitions (all, if NULL), in the order of its index: by slots
+-- of 1,024 ms, in a slot by partition, and in that by id. It begins beyond the row (after, after_id). What others own is
+-- read over in the index.
 -- fragment: waiting
-    WHERE state IN (2, 5) AND (wake_at >> 10, id) > (:after::bigint >> 10, edge_of(:after_id::text))
+    WHERE state IN (2, 5) AND (wake_at >> 10, partition_id, id) > (
+            :after::bigint >> 10, partition_of(edge_of(:after_id::text)), edge_of(:after_id::text)
+        )
         AND wake_at >> 10 <= :until::bigint >> 10 AND wake_at >= :since::bigint AND wake_at <= :until::bigint
+        AND (:partitions::text IS NULL OR get_bit((
+            SELECT bit_or(B'1'::bit(256) >> ('x' || value)::bit(8)::integer)
+            FROM json_array_elements_text(:partitions::text::json)
+        ), partition_id) = 1)
+    ORDER BY slot, partition_id, id LIMIT :limit::bigint
 
--- The same of one partition, with the slot as its index has it: said in another way, so that the index of all of them
--- cannot be taken for it, by which all partitions would be read for each of them. While a table has no statistics, or
--- wrong ones, a planner does.
+-- The same where few partitions are asked of a short time: each of them is looked up in each slot, and what others own is
+-- not read at all. Places come in their order, one by one, and no more of them than it takes.
+-- fragment: places
+(
+    SELECT slots.slot, own.partition, (slots.slot, own.partition) = (
+        :after::bigint >> 10, partition_of(edge_of(:after_id::text))
+    ) AS is_begun
+    FROM generate_series(:after::bigint >> 10, :until::bigint >> 10) AS slots (slot)
+    CROSS JOIN (
+        SELECT ('x' || value)::bit(8)::integer::smallint AS partition
+        FROM json_array_elements_text(:partitions::text::json)
+    ) AS own
+    WHERE (slots.slot, own.partition) >= (:after::bigint >> 10, partition_of(edge_of(:after_id::text)))
+    ORDER BY 1, 2
+    OFFSET 0
+) AS places
+
 -- fragment: waiting_there
-    WHERE state IN (2, 5) AND (wake_at / 1024, id) > (:after::bigint / 1024, edge_of(:after_id::text))
-        AND wake_at / 1024 <= :until::bigint / 1024 AND wake_at >= :since::bigint AND wake_at <= :until::bigint
-        AND partition_id = ('x' || own.partition)::bit(8)::integer
+    WHERE state IN (2, 5) AND wake_at >> 10 = places.slot AND partition_id = places.partition
+        AND id > edge_of(CASE WHEN places.is_begun THEN :after_id::text ELSE '' END)
+        AND wake_at >= :since::bigint AND wake_at <= :until::bigint
+    ORDER BY id LIMIT :limit::bigint
 
 -- What comes in its order, from a subquery that has one, is put together as it comes: to sort it once more would take as
 -- long as the rest.
@@ -27,32 +50,18 @@ SELECT json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_
 FROM (
     SELECT id, tenant, queue, host, priority, due_at, wake_at, template_id, wake_at >> 10 AS slot FROM tasks
     -- include: waiting
-    ORDER BY slot, id LIMIT :limit::bigint
 ) AS due;
 
--- The same of some partitions, a stretch of the index for each of them; of all of them it would be read in twice the
--- time and more. From none is more taken than `each`: beyond the first place where that was too little there may be
--- rows that were not read, and so nothing beyond it is told. Whether it was cut there, and the rows.
 -- name: due_in
-WITH found AS MATERIALIZED (
-    SELECT due.* FROM json_array_elements_text(:partitions::text::json) AS own (partition)
-    CROSS JOIN LATERAL (
-        SELECT *, row_number() OVER (ORDER BY slot, id) AS place FROM (
-            SELECT id, tenant, queue, host, priority, due_at, wake_at, template_id, wake_at / 1024 AS slot FROM tasks
-    -- include: waiting_there
-            ORDER BY slot, id LIMIT :each::bigint
-        ) AS first
-    ) AS due
-), cut AS MATERIALIZED (
-    SELECT slot, id FROM found WHERE place = :each::bigint ORDER BY slot, id LIMIT 1
-)
-SELECT json_build_array(json_build_array(EXISTS (SELECT 1 FROM cut), coalesce(
-    json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at, template_id IS NOT NULL)), '[]'
-)))
+SELECT json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_at, wake_at, template_id IS NOT NULL))
 FROM (
-    SELECT * FROM found
-    WHERE NOT EXISTS (SELECT 1 FROM cut) OR (slot, id) <= (SELECT cut.slot, cut.id FROM cut)
-    ORDER BY slot, id LIMIT :limit::bigint
+    SELECT due.* FROM
+    -- include: places
+    CROSS JOIN LATERAL (
+        SELECT id, tenant, queue, host, priority, due_at, wake_at, template_id FROM tasks
+    -- include: waiting_there
+    ) AS due
+    LIMIT :limit::bigint
 ) AS due;
 
 -- name: due_by_ids
@@ -74,29 +83,19 @@ SELECT concat('[',
 , ']') FROM (
     SELECT wake_at, id, wake_at >> 10 AS slot FROM tasks
     -- include: waiting
-    ORDER BY slot, id LIMIT :limit::bigint
 ) AS due;
 
 -- name: timers_in
-WITH found AS MATERIALIZED (
-    SELECT due.* FROM json_array_elements_text(:partitions::text::json) AS own (partition)
-    CROSS JOIN LATERAL (
-        SELECT *, row_number() OVER (ORDER BY slot, id) AS place FROM (
-            SELECT id, wake_at, wake_at / 1024 AS slot FROM tasks
-    -- include: waiting_there
-            ORDER BY slot, id LIMIT :each::bigint
-        ) AS first
-    ) AS due
-), cut AS MATERIALIZED (
-    SELECT slot, id FROM found WHERE place = :each::bigint ORDER BY slot, id LIMIT 1
-)
-SELECT json_build_array(json_build_array(EXISTS (SELECT 1 FROM cut), (
+SELECT concat('[',
     -- include: timers
-)::json))
-FROM (
-    SELECT wake_at, id, slot FROM found
-    WHERE NOT EXISTS (SELECT 1 FROM cut) OR (slot, id) <= (SELECT cut.slot, cut.id FROM cut)
-    ORDER BY slot, id LIMIT :limit::bigint
+, ']') FROM (
+    SELECT due.* FROM
+    -- include: places
+    CROSS JOIN LATERAL (
+        SELECT wake_at, id FROM tasks
+    -- include: waiting_there
+    ) AS due
+    LIMIT :limit::bigint
 ) AS due;
 
 -- Parked: may not go now, and is looked at again later. Its order (due_at) stays.

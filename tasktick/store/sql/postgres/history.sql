@@ -26,7 +26,7 @@ SELECT json_build_array(pg_try_advisory_xact_lock(1952544621, hashtext(current_s
 -- name: history_move
 WITH seen AS MATERIALIZED (
     SELECT
-        partition_id, id, version, completed_at,
+        partition_id, id, tenant, version, completed_at,
         greatest(completed_at, id_at(id), coalesce(decide_by, 0)) AS ended_at
     FROM tasks
     WHERE state >= 10 AND completed_at <= :before::bigint
@@ -39,8 +39,12 @@ WITH seen AS MATERIALIZED (
             sum(coalesce(sent.bytes, 0) + coalesce(tried.bytes, 0)) OVER in_order AS bytes
         FROM seen
         CROSS JOIN LATERAL (
-            SELECT sum(pg_column_size(p.payload)) AS bytes FROM payloads AS p
-            WHERE p.partition_id = seen.partition_id AND p.task_id = seen.id
+            SELECT sum(pg_column_size(payload)) AS bytes FROM (
+                SELECT payload FROM payloads WHERE partition_id = seen.partition_id AND task_id = seen.id
+                UNION ALL
+                SELECT payload FROM task_details
+                WHERE tenant = seen.tenant AND partition_id = seen.partition_id AND id = seen.id
+            ) AS of_all
         ) AS sent
         CROSS JOIN LATERAL (
             SELECT sum(pg_column_size(a.response_body)) AS bytes FROM attempts AS a
@@ -104,7 +108,7 @@ WITH seen AS MATERIALIZED (
         r.completed_at, r.sla_met, r.reason, r.template_id, r.decide_by, r.after_id,
         r.late_at,
         d.created_at, d.key, d.name, d.type, d.tags, d.sla_ms, d.expires_in_ms, d.schedule_id, d.workflow_id, d.step,
-        p.payload, r.ended_at
+        coalesce(CASE WHEN r.payload_version = 1 THEN d.payload END, p.payload), r.ended_at
         -- Locked, they are as this statement saw them when it began; to match what has been deleted with each other
         -- would take the time of as many comparisons as there are pairs.
     FROM chosen

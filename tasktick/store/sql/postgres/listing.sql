@@ -46,8 +46,11 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS d
 CROSS JOIN LATERAL (
+    SELECT d.payload WHERE t.payload_version = 1 AND d.payload IS NOT NULL
+    UNION ALL
     SELECT payload FROM all_payloads
-    WHERE partition_id = partition_of(coalesce(t.template_id, t.id)) AND task_id = coalesce(t.template_id, t.id)
+    WHERE (t.payload_version > 1 OR d.payload IS NULL)
+        AND partition_id = partition_of(coalesce(t.template_id, t.id)) AND task_id = coalesce(t.template_id, t.id)
         AND version = t.payload_version
         AND ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
     OFFSET 0
@@ -83,6 +86,9 @@ CROSS JOIN LATERAL (
             :text::text IS NULL
             OR strpos(lower(coalesce(d.name, '')), lower(:text::text COLLATE "C")) > 0
             OR strpos(lower(coalesce(d.key, '')), lower(:text::text COLLATE "C")) > 0
+            OR t.payload_version = 1 AND strpos(
+                lower((d.payload::json->'target'->'url')#>>'{}' COLLATE "C"), lower(:text::text COLLATE "C")
+            ) > 0
             OR EXISTS (
                 SELECT 1 FROM all_payloads AS p
                 WHERE p.partition_id = partition_of(coalesce(t.template_id, t.id))

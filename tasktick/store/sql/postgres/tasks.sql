@@ -1,4 +1,4 @@
--- Tasks: the slim state row, its details, its payloads.
+-- Tasks: the slim state row, its details with what it was made with, and in `payloads` what it was changed to later.
 -- Every row parameter is a JSON array of objects or, where columns are said to have an order, of arrays; every result
 -- one JSON array in one cell.
 -- `state + 0` and `id = ANY (ARRAY[one])` where rows are looked up by their ids: as in claims.sql.
@@ -19,21 +19,17 @@ WITH limited AS MATERIALIZED (
 )
 
 -- What is each one's own, an array for each column, which costs a server two thirds of what it costs it to read JSON:
--- `ROW` of store/task_rows.py in its order, and the payloads beside it. Of numbers and ids the text of an array is made
--- in a third of the time that it takes the driver to make the array.
+-- `ROW` of store/task_rows.py in its order. Of numbers and ids the text of an array is made in a third of the time that
+-- it takes the driver to make the array.
 -- fragment: own
         :rows__0__joined::text::text[], :rows__1__joined::text::bigint[], :rows__2__joined::text::bigint[],
         :rows__3__joined::text::bigint[], :rows__4::bigint[], :rows__5::text[], :rows__6::text[], :rows__7::text[],
-        :payloads__1__json::text[]
-
--- fragment: payloads
-INSERT INTO payloads (partition_id, task_id, version, payload)
-SELECT partition_id, id, 1, payload FROM given
+        :rows__8__json::text[]
 
 -- fragment: given
     SELECT partition_of(hex::uuid) AS partition_id, hex::uuid AS id, one.* FROM unnest(
     -- include: own
-        , :rows__8::integer[]
+        , :rows__9::integer[]
     ) AS one (hex, updated_at, run_at, due_at, expires_at, key, name, tags, payload, shape)
     WHERE NOT EXISTS (SELECT 1 FROM limited)
 
@@ -43,7 +39,7 @@ SELECT partition_id, id, 1, payload FROM given
     ) AS one (hex, updated_at, run_at, due_at, expires_at, key, name, tags, payload)
     WHERE NOT EXISTS (SELECT 1 FROM limited)
 
--- fragment: rows
+-- fragment: states
 states AS (
     INSERT INTO tasks (
         partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
@@ -55,17 +51,19 @@ states AS (
         due_at, due_at, (:shapes__5::integer[])[shape + 1], (:shapes__6::bigint[])[shape + 1], updated_at,
         (:shapes__7::boolean[])[shape + 1], key IS NOT NULL, expires_at
     FROM given
-), details AS (
-    INSERT INTO task_details (
-        partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms
-    )
-    SELECT
-        partition_id, id, (:shapes__0::text[])[shape + 1], updated_at, key, name, (:shapes__8::text[])[shape + 1],
-        coalesce(tags, '{}'), (:shapes__9::bigint[])[shape + 1], (:shapes__10::bigint[])[shape + 1]
-    FROM given
 )
 
--- fragment: rows_alike
+-- fragment: details
+INSERT INTO task_details (
+    partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, payload
+)
+SELECT
+    partition_id, id, (:shapes__0::text[])[shape + 1], updated_at, key, name, (:shapes__8::text[])[shape + 1],
+    coalesce(tags, '{}'), (:shapes__9::bigint[])[shape + 1], (:shapes__10::bigint[])[shape + 1],
+    payload
+FROM given
+
+-- fragment: states_alike
 states AS (
     INSERT INTO tasks (
         partition_id, id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms,
@@ -76,25 +74,26 @@ states AS (
         due_at, due_at, :max_attempts::integer, :timeout_ms::bigint, updated_at, :at_most_once::boolean,
         key IS NOT NULL, expires_at
     FROM given
-), details AS (
-    INSERT INTO task_details (
-        partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms
-    )
-    SELECT
-        partition_id, id, :tenant::text, updated_at, key, name, :type::text, coalesce(tags, '{}'),
-        :sla_ms::bigint, :expires_in_ms::bigint
-    FROM given
 )
 
--- The three rows of new tasks, in one statement. What they share is read once: `SHAPE` of store/task_rows.py, an array
+-- fragment: details_alike
+INSERT INTO task_details (
+    partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, payload
+)
+SELECT
+    partition_id, id, :tenant::text, updated_at, key, name, :type::text, coalesce(tags, '{}'),
+    :sla_ms::bigint, :expires_in_ms::bigint, payload
+FROM given
+
+-- The two rows of new tasks, in one statement. What they share is read once: `SHAPE` of store/task_rows.py, an array
 -- for each column, in which a row says its place.
 -- name: task_insert
     -- include: limited
 , given AS MATERIALIZED (
     -- include: given
 ),
-    -- include: rows
-    -- include: payloads
+    -- include: states
+    -- include: details
 ;
 
 -- The same of tasks that have all of one shape, as most have that come together.
@@ -103,8 +102,8 @@ states AS (
 , given AS MATERIALIZED (
     -- include: given_alike
 ),
-    -- include: rows_alike
-    -- include: payloads
+    -- include: states_alike
+    -- include: details_alike
 ;
 
 -- Both as a statement that is a transaction by itself, with its mark, counts and event: how many were inserted. All, or
@@ -141,9 +140,9 @@ told AS (
 ),
     -- include: told
 ,
-    -- include: rows
-, sent AS (
-    -- include: payloads
+    -- include: states
+, described AS (
+    -- include: details
 )
 SELECT json_build_array(count(*)) FROM given;
 
@@ -157,13 +156,13 @@ SELECT json_build_array(count(*)) FROM given;
 ),
     -- include: told
 ,
-    -- include: rows_alike
-, sent AS (
-    -- include: payloads
+    -- include: states_alike
+, described AS (
+    -- include: details_alike
 )
 SELECT json_build_array(count(*)) FROM given;
 
--- Rows of new tasks with all that one can bring, without payloads. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
+-- Rows of new tasks with all that one can bring; a fire brings no payload, since its schedule has it. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
 -- store/task_rows.py in their order.
 -- name: task_insert_whole
 WITH states AS (
@@ -181,15 +180,15 @@ WITH states AS (
     FROM jsonb_array_elements(:states::text::jsonb) AS given (row)
 )
 INSERT INTO task_details (
-    partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
-    step
+    partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, payload, schedule_id,
+    workflow_id, step
 )
 SELECT
     partition_of((row->>0)::uuid), (row->>0)::uuid, row->>1, (row->>2)::bigint, row->>3, row->>4, row->>5,
-    row->>6, (row->>7)::bigint, (row->>8)::bigint, row->>9, row->>10, row->>11
+    row->>6, (row->>7)::bigint, (row->>8)::bigint, row->>9, row->>10, row->>11, row->>12
 FROM jsonb_array_elements(:details::text::jsonb) AS given (row);
 
--- Rows: id, version, payload.
+-- What is sent from a later version on. Rows: id, version, payload.
 -- name: payload_insert
 INSERT INTO payloads (partition_id, task_id, version, payload)
 SELECT partition_of((row->>0)::uuid), (row->>0)::uuid, (row->>1)::integer, row->>2
@@ -318,15 +317,15 @@ WITH wanted AS MATERIALIZED (
 ), details AS (
     INSERT INTO task_details (
         partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
-        step
+        step, payload
     )
     SELECT
         partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
-        step
+        step, CASE WHEN payload_version = 1 THEN payload END
     FROM gone
 ), sent AS (
     INSERT INTO payloads (partition_id, task_id, version, payload)
-    SELECT partition_id, id, payload_version, payload FROM gone WHERE payload IS NOT NULL
+    SELECT partition_id, id, payload_version, payload FROM gone WHERE payload IS NOT NULL AND payload_version <> 1
 ), tried AS (
     INSERT INTO attempts (
         partition_id, task_id, attempt, series, fence, state, picked_at, started_at, completed_at, node, epoch, status,
@@ -387,25 +386,61 @@ SELECT json_agg(hex_of(id)) FROM (
     ORDER BY id DESC LIMIT 1
 ) AS last;
 
+-- What a task sends: what it was made with, which lies with its details; else what it was changed to, or what its schedule
+-- sends, which is looked up only then.
+-- fragment: payload
+    coalesce(CASE WHEN t.payload_version = 1 THEN d.payload END, p.payload)
+
+-- fragment: and_payload
+LEFT JOIN LATERAL (
+    SELECT payload FROM payloads
+    WHERE (t.payload_version > 1 OR d.payload IS NULL) AND partition_id = partition_of(coalesce(t.template_id, t.id))
+        AND task_id = coalesce(t.template_id, t.id) AND version = t.payload_version
+    OFFSET 0
+) AS p ON true
+
 -- name: payload_latest
-SELECT json_agg(json_build_array(hex_of(t.id), p.version, p.payload::json))
-FROM json_array_elements_text(:ids::text::json) AS wanted (id)
-JOIN tasks AS t ON t.id = ANY (ARRAY[wanted.id::uuid]) AND t.partition_id = partition_of(wanted.id::uuid)
-JOIN payloads AS p
-    ON p.task_id = ANY (ARRAY[coalesce(t.template_id, t.id)])
-    AND p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.version = t.payload_version;
+SELECT json_agg(json_build_array(hex_of(id), version, payload::json)) FROM (
+    SELECT
+        t.id, t.payload_version AS version,
+    -- include: payload
+        AS payload
+    FROM json_array_elements_text(:ids::text::json) AS wanted (id)
+    JOIN tasks AS t ON t.id = ANY (ARRAY[wanted.id::uuid]) AND t.partition_id = partition_of(wanted.id::uuid)
+    CROSS JOIN LATERAL (
+        SELECT payload FROM task_details
+        WHERE tenant = t.tenant AND partition_id = t.partition_id AND id = t.id
+        OFFSET 0
+    ) AS d
+    -- include: and_payload
+) AS latest
+WHERE payload IS NOT NULL;
 
 -- In the order asked for, the first one always, the others as far as they come to no more than so many characters.
 -- name: payload_read
-SELECT json_agg(json_build_array(hex_of(task_id), version, payload::json) ORDER BY place) FROM (
+SELECT json_agg(json_build_array(hex_of(id), version, payload::json) ORDER BY place) FROM (
     SELECT
-        p.task_id, p.version, p.payload, wanted.place,
-        sum(length(p.payload)) OVER (ORDER BY wanted.place) AS chars
-    FROM jsonb_array_elements(:keys::text::jsonb) WITH ORDINALITY AS wanted (key, place)
-    JOIN payloads AS p
-        ON p.task_id = ANY (ARRAY[(wanted.key->>0)::uuid]) AND p.partition_id = partition_of((wanted.key->>0)::uuid)
-        AND p.version = (wanted.key->>1)::integer
-) AS found
+        wanted.id, wanted.version, found.payload, wanted.place,
+        sum(length(found.payload)) OVER (ORDER BY wanted.place) AS chars
+    FROM (
+        SELECT (key->>0)::uuid AS id, (key->>1)::integer AS version, place
+        FROM jsonb_array_elements(:keys::text::jsonb) WITH ORDINALITY AS given (key, place)
+    ) AS wanted
+    LEFT JOIN LATERAL (
+        SELECT d.payload FROM tasks AS t
+        JOIN task_details AS d ON d.tenant = ANY (ARRAY[t.tenant]) AND d.id = t.id AND d.partition_id = t.partition_id
+        WHERE wanted.version = 1 AND t.partition_id = partition_of(wanted.id) AND t.id = wanted.id
+        OFFSET 0
+    ) AS made ON true
+    LEFT JOIN LATERAL (
+        SELECT payload FROM payloads
+        WHERE made.payload IS NULL AND partition_id = partition_of(wanted.id) AND task_id = wanted.id
+            AND version = wanted.version
+        OFFSET 0
+    ) AS p ON true
+    CROSS JOIN LATERAL (SELECT coalesce(made.payload, p.payload) AS payload) AS found
+    WHERE found.payload IS NOT NULL
+) AS read
 WHERE chars <= :chars_max::bigint OR place = 1;
 
 -- Rows: id, state. A task that is in another state by now stays, and then nobody goes.

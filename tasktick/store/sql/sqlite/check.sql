@@ -22,10 +22,12 @@ WHERE NOT EXISTS (SELECT 1 FROM task_details AS d WHERE d.id = t.id AND d.tenant
 
 -- name: check_payloads
 SELECT json_array(json_array(count(*), min(t.id))) FROM tasks AS t
-WHERE NOT EXISTS (
-    SELECT 1 FROM payloads AS p
-    WHERE p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version AND json_valid(p.payload)
-);
+LEFT JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
+LEFT JOIN payloads AS p ON
+    -- include: tasks.is_its_payload
+WHERE NOT coalesce(json_valid(
+    -- include: tasks.payload
+), 0);
 
 -- name: check_running
 SELECT json_array(json_array(count(*), min(t.id))) FROM tasks AS t

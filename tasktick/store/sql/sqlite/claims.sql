@@ -15,11 +15,16 @@
 -- fragment: with_payload
     '[' || json_array(
     -- include: claimed
-) || ',' || CASE WHEN length(p.payload) <= :chars_max THEN p.payload ELSE 'null' END || ']'
+) || ',' || CASE WHEN length(
+    -- include: tasks.payload
+    ) <= :chars_max THEN
+    -- include: tasks.payload
+    ELSE 'null' END || ']'
 
 -- fragment: and_payload
 CROSS JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
-LEFT JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+LEFT JOIN payloads AS p ON
+    -- include: tasks.is_its_payload
 
 -- fragment: taken
     '[' || group_concat(
@@ -93,8 +98,9 @@ CROSS JOIN tasks AS t ON t.id = row.value->>0
 LEFT JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id AND (
     -- include: is_foreseen
 ) IS NOT TRUE
-LEFT JOIN payloads AS p
-    ON d.id IS NOT NULL AND p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+LEFT JOIN payloads AS p ON
+    -- include: tasks.is_its_payload
+    AND d.id IS NOT NULL
 WHERE t.state = 4 AND t.claim_id = :claim_id
 
 -- name: task_claim

@@ -32,8 +32,10 @@ FROM json_each(:rows) WHERE true;
             OR instr(lower(coalesce(d.name, '')), lower(:text))
             OR instr(lower(coalesce(d.key, '')), lower(:text))
             OR instr(lower(coalesce(l.error_detail, '') || ' ' || coalesce(l.error_code, '')), lower(:text))
+            OR t.payload_version = 1 AND instr(lower(d.payload->>'$.target.url'), lower(:text))
             OR EXISTS (
-                SELECT 1 FROM payloads AS p WHERE p.task_id = t.id AND p.version = t.payload_version
+                SELECT 1 FROM payloads AS p WHERE
+    -- include: tasks.is_its_payload
                     AND instr(lower(p.payload->>'$.target.url'), lower(:text))
             )
         )

@@ -23,18 +23,24 @@
     )
     LIMIT :limit
 
--- name: due_between
+-- fragment: due
 SELECT json_group_array(json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at, t.template_id IS NOT NULL)) FROM (
     -- include: waiting
 ) AS page CROSS JOIN tasks AS t ON t.id = page.id;
 
--- The same of some partitions. Nothing is cut off: a file is one node's, which owns them all.
--- name: due_in
-SELECT json_array(json_array(json('false'), json_group_array(
-    json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at, t.template_id IS NOT NULL)
-))) FROM (
+-- fragment: all_timers
+SELECT json_array(
+    -- include: timers
+) FROM (
     -- include: waiting
-) AS page CROSS JOIN tasks AS t ON t.id = page.id;
+);
+
+-- name: due_between
+    -- include: due
+
+-- A file is one node's, which owns all partitions: there is no other way to read few of them.
+-- name: due_in
+    -- include: due
 
 -- name: due_by_ids
 SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at, template_id IS NOT NULL)) FROM (
@@ -47,18 +53,10 @@ SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wa
 json_array(json_group_array(wake_at), coalesce(group_concat(id, ''), ''))
 
 -- name: timers_between
-SELECT json_array(
-    -- include: timers
-) FROM (
-    -- include: waiting
-);
+    -- include: all_timers
 
 -- name: timers_in
-SELECT json_array(json_array(json('false'),
-    -- include: timers
-)) FROM (
-    -- include: waiting
-);
+    -- include: all_timers
 
 -- Parked: may not go now, and is looked at again later. Its order (due_at) stays.
 -- name: task_park

@@ -20,13 +20,18 @@ SELECT json_group_array(json_object(
         'type', d.type, 'tags', json(d.tags), 'sla_ms', d.sla_ms, 'expires_in_ms', d.expires_in_ms,
         'schedule_id', d.schedule_id, 'workflow_id', d.workflow_id, 'step', d.step
     ),
-    'payload', json(CASE WHEN :bodies THEN p.payload ELSE json_remove(p.payload, '$.target.body') END)
+    'payload', json(CASE WHEN :bodies THEN
+    -- include: tasks.payload
+    ELSE json_remove(
+    -- include: tasks.payload
+    , '$.target.body') END)
 ))
 FROM json_each(:ids) AS wanted
 CROSS JOIN tasks AS t ON t.id = wanted.value
 CROSS JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
-CROSS JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
-WHERE t.tenant = :tenant;
+LEFT JOIN payloads AS p ON
+    -- include: tasks.is_its_payload
+WHERE t.tenant = :tenant AND (p.payload IS NOT NULL OR t.payload_version = 1 AND d.payload IS NOT NULL);
 
 -- fragment: task_filter
         AND (
@@ -51,9 +56,11 @@ WHERE t.tenant = :tenant;
             :text IS NULL
             OR instr(lower(coalesce(d.name, '')), lower(:text))
             OR instr(lower(coalesce(d.key, '')), lower(:text))
+            OR t.payload_version = 1 AND instr(lower(d.payload->>'$.target.url'), lower(:text))
             OR EXISTS (
                 SELECT 1 FROM payloads AS p
-                WHERE p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
+                WHERE
+    -- include: tasks.is_its_payload
                     AND instr(lower(p.payload->>'$.target.url'), lower(:text))
             )
             OR EXISTS (

@@ -1,4 +1,4 @@
--- Tasks: the slim state row, its details, its payloads.
+-- Tasks: the slim state row, its details with what it was made with, and in `payloads` what it was changed to later.
 -- Every row parameter is a JSON array of objects or, where columns are said to have an order, of arrays; every result
 -- one JSON array in one cell.
 
@@ -12,9 +12,9 @@
     NOT
     -- include: limited
 
--- The three rows of new tasks. What they share is read once (`SHAPE`), what is each one's own off its row (`ROW`, of
+-- The two rows of new tasks. What they share is read once (`SHAPE`), what is each one's own off its row (`ROW`, of
 -- store/task_rows.py, in their order): to read a column off a row costs as much as to write it. What most do not bring is
--- left out. Payloads: id and payload, which is kept as its text. With its limit, what is shared is not read again for each row.
+-- left out. A payload is kept as its text. With its limit, what is shared is not read again for each row.
 -- fragment: shapes
 (
     SELECT
@@ -24,14 +24,7 @@
     FROM jsonb_each(:shapes) WHERE
     -- include: unless_limited
     LIMIT -1
-) AS s ON s.place = row.value->>8
-
--- fragment: payloads
-INSERT INTO payloads (task_id, version, payload)
-SELECT value->>0, 1, value->>1
-FROM jsonb_each(:payloads) WHERE
-    -- include: unless_limited
-;
+) AS s ON s.place = row.value->>9
 
 -- fragment: rows
 INSERT INTO tasks (
@@ -44,14 +37,13 @@ SELECT
 FROM jsonb_each(:rows) AS row CROSS JOIN
     -- include: shapes
 ;
-INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms)
+INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, payload)
 SELECT
     row.value->>0, s.tenant, row.value->>1, row.value->>5, row.value->>6, s.type,
-    coalesce(row.value->>7, '{}'), s.sla_ms, s.expires_in_ms
+    coalesce(row.value->>7, '{}'), s.sla_ms, s.expires_in_ms, row.value->>8
 FROM jsonb_each(:rows) AS row CROSS JOIN
     -- include: shapes
 ;
-    -- include: payloads
 
 -- The same of tasks that have all of one shape, as most have that come together: it is bound, and not looked up.
 -- fragment: rows_alike
@@ -65,13 +57,13 @@ SELECT
 FROM jsonb_each(:rows) WHERE
     -- include: unless_limited
 ;
-INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms)
+INSERT INTO task_details (id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, payload)
 SELECT
-    value->>0, :tenant, value->>1, value->>5, value->>6, :type, coalesce(value->>7, '{}'), :sla_ms, :expires_in_ms
+    value->>0, :tenant, value->>1, value->>5, value->>6, :type, coalesce(value->>7, '{}'), :sla_ms, :expires_in_ms,
+    value->>8
 FROM jsonb_each(:rows) WHERE
     -- include: unless_limited
 ;
-    -- include: payloads
 
 -- name: task_insert
     -- include: rows
@@ -102,7 +94,7 @@ SELECT RAISE(ABORT, 'task_create_alike') WHERE
     -- include: rows_alike
     -- include: told
 
--- Rows of new tasks with all that one can bring, without payloads. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
+-- Rows of new tasks with all that one can bring; a fire brings no payload, since its schedule has it. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
 -- store/task_rows.py in their order.
 -- name: task_insert_whole
 INSERT INTO tasks (
@@ -115,14 +107,14 @@ SELECT
     value->>19, value->>20, value->>21
 FROM jsonb_each(:states) WHERE true;
 INSERT INTO task_details (
-    id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id, step
+    id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, payload, schedule_id, workflow_id, step
 )
 SELECT
     value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->>9,
-    value->>10, value->>11
+    value->>10, value->>11, value->>12
 FROM jsonb_each(:details) WHERE true;
 
--- Rows: id, version, payload.
+-- What is sent from a later version on. Rows: id, version, payload.
 -- name: payload_insert
 INSERT INTO payloads (task_id, version, payload)
 SELECT value->>0, value->>1, value->>2
@@ -205,19 +197,40 @@ SELECT json_group_array(id) FROM (
     SELECT id FROM task_details WHERE tenant = :tenant AND key = :key ORDER BY id DESC LIMIT 1
 );
 
+-- What a task sends: what it was made with, which lies with its details; else what it was changed to, or what its schedule
+-- sends, which is looked up only then, since no row has NULL for its task.
+-- fragment: payload
+    coalesce(CASE WHEN t.payload_version = 1 THEN d.payload END, p.payload)
+
+-- fragment: is_its_payload
+    p.task_id = CASE WHEN t.payload_version > 1 OR d.payload IS NULL THEN coalesce(t.template_id, t.id) END
+    AND p.version = t.payload_version
+
 -- name: payload_latest
-SELECT json_group_array(json_array(t.id, p.version, json(p.payload)))
-FROM tasks AS t JOIN payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
-WHERE t.id IN (SELECT value FROM json_each(:ids));
+SELECT json_group_array(json_array(id, version, json(payload))) FROM (
+    SELECT
+        t.id, t.payload_version AS version,
+    -- include: payload
+        AS payload
+    FROM tasks AS t JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
+    LEFT JOIN payloads AS p ON
+    -- include: is_its_payload
+    WHERE t.id IN (SELECT value FROM json_each(:ids))
+)
+WHERE payload IS NOT NULL;
 
 -- In the order asked for, the first one always, the others as far as they come to no more than so many characters.
 -- name: payload_read
-SELECT json_group_array(json_array(task_id, version, json(payload))) FROM (
+SELECT json_group_array(json_array(id, version, json(payload))) FROM (
     SELECT
-        p.task_id, p.version, p.payload, wanted.key AS place,
-        sum(length(p.payload)) OVER (ORDER BY wanted.key) AS chars
+        wanted.value->>0 AS id, wanted.value->>1 AS version, coalesce(d.payload, p.payload) AS payload,
+        wanted.key AS place, sum(length(coalesce(d.payload, p.payload))) OVER (ORDER BY wanted.key) AS chars
     FROM jsonb_each(:keys) AS wanted
-    JOIN payloads AS p ON p.task_id = wanted.value->>0 AND p.version = wanted.value->>1
+    LEFT JOIN tasks AS t ON t.id = CASE WHEN wanted.value->>1 = 1 THEN wanted.value->>0 END
+    LEFT JOIN task_details AS d ON d.tenant = t.tenant AND d.id = t.id
+    LEFT JOIN payloads AS p
+        ON p.task_id = CASE WHEN d.payload IS NULL THEN wanted.value->>0 END AND p.version = wanted.value->>1
+    WHERE coalesce(d.payload, p.payload) IS NOT NULL
 )
 WHERE chars <= :chars_max OR place = 0;
 
