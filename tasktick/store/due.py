@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tasktick.model.ids import ID_CHARS, PARTITIONS
+from tasktick.model.ids import ID_CHARS
 from tasktick.model.task import Due, TaskState, Timers
 from tasktick.store import tasks
 from tasktick.store.protocol import Transaction, only
@@ -10,17 +10,12 @@ from tasktick.store.protocol import Transaction, only
 BEGINNING = -(2**62)
 # A slot of the index of what waits: `wake_at >> 10`, 1,024 ms.
 SLOT_BITS = 10
-# One that owns an eighth of the partitions reads over seven rows for each of its own, an index entry each; to look a
-# partition up in a slot takes as long as that or twice as long, and where a node owns few of them most slots have some.
-PARTITIONS_FEW = PARTITIONS // 8
-SLOTS_FEW = 64
 
 
 class Stretch(msgspec.Struct, frozen=True):
     """What wants to be looked at from one instant on and up to another, both included, as far as it was not read yet.
 
-    It is read by slots of 1,024 ms, and within a slot as it stands in the store's index: by id on SQLite, by partition
-    and then by id on PostgreSQL.
+    It is read by slots of 1,024 ms, and within a slot by id, as it stands in its index.
     """
 
     since: int
@@ -49,7 +44,7 @@ async def between(tx: Transaction, stretch: Stretch, limit: int, partitions: lis
     """Waiting tasks of a stretch and of these partitions (all, if None). Fewer than `limit` are all that there are."""
     if partitions == []:
         return []
-    query = "due_in" if _is_looked_up(stretch, partitions) else "due_between"
+    query = "due_between" if partitions is None else "due_in"
     return await tx.rows(query, Due, limit=limit, partitions=partitions, **stretch.bounds)
 
 
@@ -57,16 +52,8 @@ async def timers(tx: Transaction, stretch: Stretch, limit: int, partitions: list
     """The same, as times and ids alone."""
     if partitions == []:
         return Timers()
-    query = "timers_in" if _is_looked_up(stretch, partitions) else "timers_between"
-    return only(await tx.rows(query, Timers, limit=limit, partitions=partitions, **stretch.bounds)) or Timers()
-
-
-def _is_looked_up(stretch: Stretch, partitions: list[str] | None) -> bool:
-    """Whether few partitions are asked of a short time: to read over what is of others would take longer."""
-    if partitions is None or len(partitions) > PARTITIONS_FEW:
-        return False
-    first, _ = stretch.last or (stretch.since, "")
-    return (stretch.until >> SLOT_BITS) - (first >> SLOT_BITS) < SLOTS_FEW
+    found = await tx.rows("timers_between", Timers, limit=limit, partitions=partitions, **stretch.bounds)
+    return only(found) or Timers()
 
 
 async def by_ids(tx: Transaction, ids: list[str]) -> list[Due]:

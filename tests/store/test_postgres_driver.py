@@ -138,7 +138,7 @@ async def test_a_sound_store_and_a_damaged_one(url: str, database: PostgresDatab
     assert {"schema", "structure", "counts", "payloads", "partitions"} <= {one.name for one in report.checks}
     connection = await asyncpg.connect(url)
     await connection.execute(
-        "DROP INDEX tasks_waiting; UPDATE task_details SET payload = NULL; UPDATE counts SET tasks = 7"
+        "DROP INDEX tasks_waiting_by_slot; UPDATE task_details SET payload = NULL; UPDATE counts SET tasks = 7"
     )
     wrong = {one.name for one in (await check(PostgresAddress(url, "tests"))).checks if not one.ok}
     await connection.execute("UPDATE counts SET tasks = 1")

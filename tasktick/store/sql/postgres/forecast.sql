@@ -30,22 +30,20 @@ LEFT JOIN LATERAL (
     OFFSET 0
 ) AS t ON true;
 
--- Waiting tasks beyond a row, in the order in which due.sql reads them, and up to an instant, counted by minute and
+-- Waiting tasks beyond a row, in the order of slots and ids as in due.sql, and up to an instant, counted by minute and
 -- lane; those that schedules have made ahead, and that nobody has begun with, are told beside those. How many rows were
 -- looked at, the last of them, and the counts.
 -- name: forecast_tasks
 WITH page AS MATERIALIZED (
-    SELECT partition_id, id, tenant, queue, host, wake_at, decide_by, attempt FROM tasks
-    WHERE state IN (2, 5) AND (wake_at >> 10, partition_id, id) > (
-            :after::bigint >> 10, partition_of(edge_of(:after_id::text)), edge_of(:after_id::text)
-        )
+    SELECT id, tenant, queue, host, wake_at, decide_by, attempt FROM tasks
+    WHERE state IN (2, 5) AND (wake_at >> 10, id) > (:after::bigint >> 10, edge_of(:after_id::text))
         AND wake_at >> 10 <= :until::bigint >> 10 AND wake_at >= :since::bigint AND wake_at <= :until::bigint
-    ORDER BY wake_at >> 10, partition_id, id LIMIT :limit::bigint
+    ORDER BY wake_at >> 10, id LIMIT :limit::bigint
 )
 SELECT json_build_array(json_build_array(
     (SELECT count(*) FROM page),
-    (SELECT wake_at FROM page ORDER BY wake_at >> 10 DESC, partition_id DESC, id DESC LIMIT 1),
-    (SELECT hex_of(id) FROM page ORDER BY wake_at >> 10 DESC, partition_id DESC, id DESC LIMIT 1),
+    (SELECT wake_at FROM page ORDER BY wake_at >> 10 DESC, id DESC LIMIT 1),
+    (SELECT hex_of(id) FROM page ORDER BY wake_at >> 10 DESC, id DESC LIMIT 1),
     coalesce((
         SELECT json_agg(json_build_array(tenant, queue, host, minute, tasks)) FROM (
             SELECT tenant, queue, host, greatest(wake_at - :from_at::bigint, 0) / 60000 AS minute, count(*) AS tasks

@@ -28,17 +28,9 @@ SELECT json_group_array(json_array(t.id, t.tenant, t.queue, t.host, t.priority, 
     -- include: waiting
 ) AS page CROSS JOIN tasks AS t ON t.id = page.id;
 
--- fragment: all_timers
-SELECT json_array(
-    -- include: timers
-) FROM (
-    -- include: waiting
-);
-
 -- name: due_between
     -- include: due
 
--- A file is one node's, which owns all partitions: there is no other way to read few of them.
 -- name: due_in
     -- include: due
 
@@ -53,10 +45,11 @@ SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wa
 json_array(json_group_array(wake_at), coalesce(group_concat(id, ''), ''))
 
 -- name: timers_between
-    -- include: all_timers
-
--- name: timers_in
-    -- include: all_timers
+SELECT json_array(
+    -- include: timers
+) FROM (
+    -- include: waiting
+);
 
 -- Parked: may not go now, and is looked at again later. Its order (due_at) stays.
 -- name: task_park

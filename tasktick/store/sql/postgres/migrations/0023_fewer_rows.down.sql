@@ -1,7 +1,5 @@
 -- Nothing is lost: what tasks were made with gets rows of its own again.
 -- step: alone
-DROP INDEX CONCURRENTLY IF EXISTS tasks_waiting_by_slot;
-CREATE INDEX CONCURRENTLY tasks_waiting_by_slot ON tasks ((wake_at >> 10), id, wake_at) WHERE state IN (2, 5);
 DROP INDEX CONCURRENTLY IF EXISTS tasks_waiting_by_partition;
 CREATE INDEX CONCURRENTLY tasks_waiting_by_partition ON tasks (partition_id, (wake_at / 1024), id, wake_at)
 WHERE state IN (2, 5);
@@ -17,4 +15,3 @@ SELECT
     partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
     step, ended_at
 FROM finished_tasks;
-DROP INDEX tasks_waiting;
