@@ -5,6 +5,7 @@ from it, so that a batch cut off in the middle goes on where it stopped; the who
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
 
@@ -19,12 +20,15 @@ from tasktick.api.rates import RateRefused
 from tasktick.api.routing import NDJSON
 from tasktick.api.schemas import TaskBatch
 from tasktick.api.tasks import OK
-from tasktick.errors import Refused
+from tasktick.errors import Refused, StoreError
 from tasktick.store import names
 from tasktick.store.names import IdempotencyKey, StoredAnswer
 from tasktick.store.plain_tasks import CREATE_SLICE, Slice
 from tasktick.store.protocol import Transaction
 from tasktick.store.tasks import CREATE, Create
+
+# As many connections write what is made on PostgreSQL; on SQLite, a slice is handed on while another is written.
+SLICES_UNDER_WAY = 2
 
 _BATCH = msgspec.json.Decoder(TaskBatch)
 _IN_FULL = Decoder(TaskBatch, NO_LINES)
@@ -77,38 +81,80 @@ async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: Idempot
     reading = Reading(call, items, key)
     # The store's thread waits for the interpreter with each of its statements, and the loop is at work all the time.
     with interpreter.in_quick_turns() if reading.in_slices else nullcontext():
-        part = await reading.next()
-        if part is None:  # all of them are refused: what is left of a rate is told all the same
-            await call.take(0)
-        while part is not None:
-            _, part = await asyncio.gather(_write(call, part, reading), reading.next())
+        await _Writing(call, reading).write()
     return reading.results
 
 
-async def _write(call: Call, part: Part, reading: Reading) -> None:
-    """Make as many of these as the tenant may make now."""
-    allowance = await call.take(len(part.places))
-    granted, too_many = part.places[: allowance.granted], part.places[allowance.granted :]
-    for at in too_many:
-        reading.results[at] = refused(RateRefused(allowance))
-    if part.slice is None:
-        await _write_each(call, part.creates[: allowance.granted], reading.results)
-    elif too_many or not await _write_slice(call, part.slice, part, reading.results):
-        await _write_each(call, await reading.again(granted), reading.results)
+class _Writing:
+    """The parts of a batch on their way to the store: of slices up to some at a time, so that the store has the next one
+    while the event loop reads on; the rest one after the other, since the store gives what room is left in their order.
+    """
 
+    def __init__(self, call: Call, reading: Reading) -> None:
+        self._call = call
+        self._reading = reading
+        self._under_way: deque[tuple[asyncio.Future[bool], list[int]]] = deque()
 
-async def _write_slice(call: Call, written: Slice, part: Part, results: list[Result]) -> bool:
-    """Make all of these; whether they were."""
-    [outcome] = await call.ports.database.write_batch(CREATE_SLICE, [written])
-    if outcome is not True:
-        return False
-    for at, task_id in zip(part.places, part.ids, strict=True):
-        results[at] = made(task_id)
-    if part.near:
-        call.ports.created(part.near)
-    if len(part.ids) > len(part.near):
-        call.ports.created_far(len(part.ids) - len(part.near))
-    return True
+    async def write(self) -> None:
+        """All of them. Where something fails, what is on its way is written, and nobody asks what came of it."""
+        reading = self._reading
+        try:
+            part = await reading.next()
+            if part is None:  # all of them are refused: what is left of a rate is told all the same
+                await self._call.take(0)
+            while part is not None:
+                granted = await self._granted(part)
+                if part.slice is not None and len(granted) == len(part.places):
+                    await self._settle(SLICES_UNDER_WAY - 1)
+                    self._hand_on(part.slice, part)
+                    part = await reading.next()
+                else:
+                    await self._settle(0)
+                    creates = part.creates[: len(granted)] if part.slice is None else await reading.again(granted)
+                    _, part = await asyncio.gather(_write_each(self._call, creates, reading.results), reading.next())
+            await self._settle(0)
+        finally:
+            for future, _ in self._under_way:
+                future.cancel()
+
+    async def _granted(self, part: Part) -> list[int]:
+        """The places of those that the tenant may make now."""
+        allowance = await self._call.take(len(part.places))
+        for at in part.places[allowance.granted :]:
+            self._reading.results[at] = refused(RateRefused(allowance))
+        return part.places[: allowance.granted]
+
+    def _hand_on(self, written: Slice, part: Part) -> None:
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def told(outcome: object) -> None:
+            if outcome is True:
+                self._made(part)
+            if future.done():
+                return
+            if isinstance(outcome, StoreError):
+                future.set_exception(outcome)
+            else:  # a row's fault is found by judging each by itself
+                future.set_result(outcome is True)
+
+        self._under_way.append((future, part.places))
+        self._call.ports.database.begin(CREATE_SLICE, written, told)
+
+    def _made(self, part: Part) -> None:
+        for at, task_id in zip(part.places, part.ids, strict=True):
+            self._reading.results[at] = made(task_id)
+        if part.near:
+            self._call.ports.created(part.near)
+        if len(part.ids) > len(part.near):
+            self._call.ports.created_far(len(part.ids) - len(part.near))
+
+    async def _settle(self, left: int) -> None:
+        """Wait until no more than so many are under way. Where one could not be written as a slice, its tasks are judged
+        each by itself."""
+        while len(self._under_way) > left:
+            future, places = self._under_way.popleft()
+            if not await future:
+                await _write_each(self._call, await self._reading.again(places), self._reading.results)
 
 
 async def _write_each(call: Call, creates: Sequence[tuple[int, Create]], results: list[Result]) -> None:

@@ -1,8 +1,8 @@
 """A task: what was asked for, the slim row that moves, and what is read when it is due.
 
-Three rows make a task. `TaskState` is slim and changes with each step of its life; `TaskDetail` names
-and describes it; a `Payload` is what is sent, insert-only and numbered, so that what a claim returns
-is what was stored under the version that it claimed.
+`TaskState` is slim and changes with each step of its life; `TaskDetail` names and describes it; a `Payload` is
+what is sent, of which each version stays as it was stored, so that what a claim returns is that which it claimed.
+A store keeps the first version with the details.
 """
 
 import struct
@@ -114,7 +114,7 @@ class TaskDetail(msgspec.Struct, frozen=True):
 
 
 class NewTask(msgspec.Struct, frozen=True):
-    """A task that is about to be: its three rows."""
+    """A task that is about to be: all of its rows."""
 
     state: TaskState
     detail: TaskDetail

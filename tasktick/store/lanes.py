@@ -108,7 +108,8 @@ class LaneWriter:
 
     def begin(self, batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
         """Write one item of a batch with those of others; its result, or the error, is told when it is committed."""
-        self._submit(Job(Listener(told), batch.lane, None, batch, [item]))
+        rows = 1 if batch.rows_of is None else batch.rows_of(item)
+        self._submit(Job(Listener(told), batch.lane, None, batch, [item], rows))
 
     def _job(self, batch: Batch, items: list[Any]) -> Job:
         rows = len(items) if batch.rows_of is None else sum(map(batch.rows_of, items))

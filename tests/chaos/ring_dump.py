@@ -13,7 +13,7 @@ from tests.chaos.ledger_story import Edition, Entry, Fire
 # What has finished is in history after ten minutes.
 TASKS = """
     SELECT hex_of(t.id), d.name, t.state, t.attempt, t.max_attempts, t.series, t.fence, t.run_at, t.wake_at,
-        t.lease_until, t.reason, coalesce(CASE WHEN t.payload_version = 1 THEN d.payload END, p.payload), d.schedule_id
+        t.lease_until, t.reason, p.payload, d.schedule_id
     FROM all_tasks AS t
     LEFT JOIN all_details AS d ON d.id = t.id
     LEFT JOIN all_payloads AS p ON p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version

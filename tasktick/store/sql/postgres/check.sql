@@ -45,10 +45,6 @@ WHERE t.ended_at >= (SELECT gone_before FROM history WHERE only_one) AND NOT EXI
     WHERE p.partition_id = partition_of(coalesce(t.template_id, t.id)) AND p.task_id = coalesce(t.template_id, t.id)
         AND p.version = t.payload_version AND p.payload IS NOT NULL
         AND p.ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
-) AND NOT EXISTS (
-    SELECT 1 FROM task_details AS d
-    WHERE d.tenant = t.tenant AND d.id = t.id AND d.partition_id = t.partition_id
-        AND t.payload_version = 1 AND d.payload IS NOT NULL
 );
 
 -- name: check_running

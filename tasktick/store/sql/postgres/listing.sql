@@ -46,15 +46,25 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS d
 CROSS JOIN LATERAL (
-    SELECT d.payload WHERE t.payload_version = 1 AND d.payload IS NOT NULL
+    SELECT d.payload
+    -- include: is_its_own
     UNION ALL
-    SELECT payload FROM all_payloads
-    WHERE (t.payload_version > 1 OR d.payload IS NULL)
-        AND partition_id = partition_of(coalesce(t.template_id, t.id)) AND task_id = coalesce(t.template_id, t.id)
-        AND version = t.payload_version
-        AND ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
+    SELECT payload FROM payloads
+    -- include: is_elsewhere
     OFFSET 0
 ) AS p;
+
+-- What a task sends lies with its details, where that is what it was made with or it is in history; else in a row of its
+-- own, or of its schedule.
+-- fragment: is_its_own
+    WHERE d.payload IS NOT NULL AND (t.payload_version = 1 OR t.ended_at < 9223372036854775807)
+
+-- fragment: is_elsewhere
+    WHERE (d.payload IS NULL OR t.payload_version > 1) AND (
+            t.template_id IS NOT NULL OR t.ended_at = 9223372036854775807
+        )
+        AND partition_id = partition_of(coalesce(t.template_id, t.id)) AND task_id = coalesce(t.template_id, t.id)
+        AND version = t.payload_version
 
 -- fragment: where_it_may_be
         -- Who asks for unfinished ones alone needs no history.
@@ -86,17 +96,17 @@ CROSS JOIN LATERAL (
             :text::text IS NULL
             OR strpos(lower(coalesce(d.name, '')), lower(:text::text COLLATE "C")) > 0
             OR strpos(lower(coalesce(d.key, '')), lower(:text::text COLLATE "C")) > 0
-            OR t.payload_version = 1 AND strpos(
-                lower((d.payload::json->'target'->'url')#>>'{}' COLLATE "C"), lower(:text::text COLLATE "C")
-            ) > 0
             OR EXISTS (
-                SELECT 1 FROM all_payloads AS p
-                WHERE p.partition_id = partition_of(coalesce(t.template_id, t.id))
-                    AND p.task_id = coalesce(t.template_id, t.id) AND p.version = t.payload_version
-                    AND p.ended_at = CASE WHEN t.template_id IS NULL THEN t.ended_at ELSE 9223372036854775807 END
-                    AND strpos(
-                        lower((p.payload::json->'target'->'url')#>>'{}' COLLATE "C"), lower(:text::text COLLATE "C")
-                    ) > 0
+                SELECT 1 FROM (
+                    SELECT d.payload
+    -- include: is_its_own
+                    UNION ALL
+                    SELECT payload FROM payloads
+    -- include: is_elsewhere
+                ) AS p
+                WHERE strpos(
+                    lower((p.payload::json->'target'->'url')#>>'{}' COLLATE "C"), lower(:text::text COLLATE "C")
+                ) > 0
             )
             OR EXISTS (
                 SELECT 1 FROM all_attempts AS a

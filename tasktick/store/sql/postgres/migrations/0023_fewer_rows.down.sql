@@ -6,7 +6,7 @@ WHERE state IN (2, 5);
 -- step: transaction
 INSERT INTO payloads (partition_id, task_id, version, payload)
 SELECT partition_id, id, 1, payload FROM task_details WHERE payload IS NOT NULL;
-DROP VIEW all_details;
+DROP VIEW all_payloads, all_details;
 ALTER TABLE task_details DROP COLUMN payload;
 CREATE VIEW all_details AS
 SELECT d.*, 9223372036854775807 AS ended_at FROM task_details AS d
@@ -15,3 +15,7 @@ SELECT
     partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
     step, ended_at
 FROM finished_tasks;
+CREATE VIEW all_payloads AS
+SELECT partition_id, task_id, version, payload, 9223372036854775807 AS ended_at FROM payloads
+UNION ALL
+SELECT partition_id, id, payload_version, payload, ended_at FROM finished_tasks;

@@ -5,7 +5,7 @@
 -- task that is made; to read over what others own costs each node a fifth of one.
 DROP INDEX tasks_waiting_by_partition;
 ALTER TABLE task_details ADD COLUMN payload text COLLATE "C";
--- What is in history has what was sent last in `all_payloads`.
+-- With what it was made with; of what is in history, with what it sent last.
 CREATE OR REPLACE VIEW all_details AS
 SELECT
     partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
@@ -14,5 +14,11 @@ FROM task_details
 UNION ALL
 SELECT
     partition_id, id, tenant, created_at, key, name, type, tags, sla_ms, expires_in_ms, schedule_id, workflow_id,
-    step, ended_at, NULL
+    step, ended_at, payload
 FROM finished_tasks;
+CREATE OR REPLACE VIEW all_payloads AS
+SELECT partition_id, task_id, version, payload, 9223372036854775807 AS ended_at FROM payloads
+UNION ALL
+SELECT partition_id, id, 1, payload, 9223372036854775807 FROM task_details WHERE payload IS NOT NULL
+UNION ALL
+SELECT partition_id, id, payload_version, payload, ended_at FROM finished_tasks;
