@@ -86,8 +86,8 @@ async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: Idempot
 
 
 class _Writing:
-    """The parts of a batch on their way to the store: of slices up to some at a time, so that the store has the next one
-    while the event loop reads on; the rest one after the other, since the store gives what room is left in their order.
+    """The parts of a batch on their way to the store: of slices some at a time, so that the store has the next one while
+    the event loop reads on; the rest one after the other, since the store gives what room is left in their order.
     """
 
     def __init__(self, call: Call, reading: Reading) -> None:
@@ -149,8 +149,8 @@ class _Writing:
             self._call.ports.created_far(len(part.ids) - len(part.near))
 
     async def _settle(self, left: int) -> None:
-        """Wait until no more than so many are under way. Where one could not be written as a slice, its tasks are judged
-        each by itself."""
+        """Wait until no more than so many are under way. The tasks of a slice that could not be written are judged each
+        by itself."""
         while len(self._under_way) > left:
             future, places = self._under_way.popleft()
             if not await future:

@@ -16,7 +16,7 @@ in one message with the commit. Else a node that is held in a transaction would 
 """
 
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -149,7 +149,8 @@ def dialect(clock: str = CLOCK) -> dict[str, tuple[Positional, ...]]:
 def bound(statement: Positional, parameters: dict[str, Any]) -> list[Any]:
     """The values of a statement's parameters in its order; `rows__2` is the third column of `rows`, an array,
     `rows__2__joined` the same as the text of one, of values that need no quotes, and `rows__2__json` an array of their
-    JSON. A column may be there already."""
+    JSON. `rows__2__alike` is the value that all have, `rows__2__apart` the array where they have not one, and
+    `rows__3__unlike_2` the array where it is not that of the other column. A column may be there already."""
     return _values(statement.names, parameters)
 
 
@@ -174,17 +175,50 @@ def _values(names: Sequence[str], parameters: dict[str, Any]) -> list[Any]:
         if table not in columns:
             columns[table] = list(zip(*_made(parameters[table]), strict=True))
         number, _, way = place.partition("__")
-        column = columns[table][int(number)] if columns[table] else ()
-        if way == "json":
-            values.append([_json(one) for one in column])
-            continue
-        if way == "joined":
-            texts = ("NULL" if one is None else str(one) for one in column) if None in column else map(str, column)
-            values.append(f"{{{','.join(texts)}}}")
-            continue
-        # An array that is shorter than those beside it is filled with NULL: where there is nothing else none is sent.
-        values.append(None if column.count(None) == len(column) else column)
+        way, _, other = way.partition("_")
+        made = columns[table]
+        column = made[int(number)] if made else ()
+        values.append(_WAYS[way](column, made[int(other)] if made and other else ()))
     return values
+
+
+_Column = tuple[Any, ...]
+
+
+def _array(column: _Column, _: _Column) -> _Column | None:
+    """An array that is shorter than those beside it is filled with NULL: where there is nothing else none is sent."""
+    return None if column.count(None) == len(column) else column
+
+
+def _texts(column: _Column, _: _Column) -> list[str]:
+    return [_json(one) for one in column]
+
+
+def _joined(column: _Column, _: _Column) -> str:
+    texts = ("NULL" if one is None else str(one) for one in column) if None in column else map(str, column)
+    return f"{{{','.join(texts)}}}"
+
+
+def _alike(column: _Column, _: _Column) -> Any:
+    return column[0] if column and column.count(column[0]) == len(column) else None
+
+
+def _apart(column: _Column, _: _Column) -> _Column | None:
+    return None if not column or column.count(column[0]) == len(column) else column
+
+
+def _unlike(column: _Column, other: _Column) -> _Column | None:
+    return None if column == other else column
+
+
+_WAYS: dict[str, Callable[[_Column, _Column], Any]] = {
+    "": _array,
+    "json": _texts,
+    "joined": _joined,
+    "alike": _alike,
+    "apart": _apart,
+    "unlike": _unlike,
+}
 
 
 def written_out(statement: Positional, parameters: dict[str, Any]) -> str:
