@@ -86,8 +86,10 @@ async def _create(call: Call, items: Sequence[msgspec.Raw | bytes], key: Idempot
 
 
 class _Writing:
-    """The parts of a batch on their way to the store: of slices some at a time, so that the store has the next one while
-    the event loop reads on; the rest one after the other, since the store gives what room is left in their order.
+    """The parts of a batch on their way to the store.
+
+    Of slices some at a time, so that the store has the next one while the event loop reads on; the rest one by one,
+    since the store gives what room is left in their order.
     """
 
     def __init__(self, call: Call, reading: Reading) -> None:

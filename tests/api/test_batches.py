@@ -8,17 +8,13 @@ from typing import Any
 
 import pytest
 
-from tasktick.api import batch_reading
 from tasktick.api.batch_reading import SLICE_LEAST
 from tasktick.api.task_batches import SLICES_UNDER_WAY
-from tasktick.api.task_requests import Making, row_of
-from tasktick.errors import StoreUnavailable
 from tasktick.model.ids import partition_of, partition_of_name
 from tasktick.store import tenants
 from tasktick.store.plain_tasks import CREATE_SLICE
 from tasktick.store.protocol import Batch
-from tasktick.store.task_rows import NewRow
-from tests.api.served import URL, WAIT_S, Served
+from tests.api.served import URL, Served
 
 TASK: dict[str, Any] = {"target": {"url": URL}, "delay": 60}
 BATCH = "/v1/tasks/batch"
@@ -72,98 +68,6 @@ async def test_more_than_one_commit_holds(served: Served) -> None:
     assert last["name"] == str(count - 1)
 
 
-async def test_the_next_are_read_while_those_before_are_written(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slices = SLICES_UNDER_WAY + 1
-    count, made = served.database.slice_rows * (slices - 1) + 100, 0
-    all_read = asyncio.Event()
-    held: list[Callable[[], None]] = []
-    begin = served.world.database.begin
-
-    def counting(request: Any, making: Making) -> NewRow:
-        nonlocal made
-        made += 1
-        if made == count:
-            all_read.set()
-        return row_of(request, making)
-
-    def waiting(batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
-        if all_read.is_set():
-            begin(batch, item, told)
-        else:
-            held.append(lambda: begin(batch, item, told))
-
-    monkeypatch.setattr(batch_reading, "row_of", counting)
-    monkeypatch.setattr(served.world.database, "begin", waiting)
-    asking = asyncio.ensure_future(served.ask("POST", BATCH, raw=lines(*[TASK] * count), headers=NDJSON))
-    await asyncio.wait_for(all_read.wait(), WAIT_S)
-    assert len(held) == SLICES_UNDER_WAY
-    for one in held:
-        one()
-    answer = await asking
-
-    assert len({one["id"] for one in answer.json["data"]}) == len(served.created) == count
-
-
-async def test_a_store_that_takes_no_more_is_said_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin, asked, under_way = served.world.database.begin, 0, 0
-    all_told = asyncio.Event()
-
-    def once(batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
-        nonlocal asked, under_way
-
-        def heard(outcome: Any) -> None:
-            nonlocal under_way
-            told(outcome)
-            under_way -= 1
-            if not under_way:
-                all_told.set()
-
-        asked += 1
-        if asked == 2:
-            asyncio.get_running_loop().call_soon(told, StoreUnavailable("The store is away."))
-        else:
-            under_way += 1
-            all_told.clear()
-            begin(batch, item, heard)
-
-    monkeypatch.setattr(served.world.database, "begin", once)
-    body = lines(*[TASK] * (served.database.slice_rows * 6))
-    answer = await served.ask("POST", BATCH, raw=body, headers=NDJSON)
-
-    assert (answer.status, answer.code) == (503, "store_unavailable")
-    assert asked <= SLICES_UNDER_WAY + 1, "what has not been handed on is not"
-    await asyncio.wait_for(all_told.wait(), WAIT_S)
-    assert len(served.created) == (asked - 1) * served.database.slice_rows, (
-        "what was on its way is told to the scheduler"
-    )
-
-
-async def test_an_answer_waits_for_all_that_is_on_its_way(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They end in any order."""
-    begin = served.world.database.begin
-    first: list[Callable[[], None]] = []
-
-    def last_first(batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
-        def then_the_first(outcome: Any) -> None:
-            told(outcome)
-            first[0]()
-
-        if not first:
-            first.append(lambda: begin(batch, item, told))
-        else:
-            begin(batch, item, then_the_first)
-
-    monkeypatch.setattr(served.world.database, "begin", last_first)
-    count = served.database.slice_rows + 1
-    answer = await served.ask("POST", BATCH, raw=lines(*[TASK] * count), headers=NDJSON)
-
-    ids = [one["id"] for one in answer.json["data"]]
-    assert ids == sorted(set(ids))
-    assert len(ids) == len(served.created) == count
-
-
 @pytest.mark.parametrize(
     ("pressed", "count", "wide", "most"), [(False, 1_203, 0, 1_000), (True, 1_203, 0, 500), (False, 203, 3_000, 134)]
 )
@@ -171,13 +75,13 @@ async def test_no_more_is_written_at_once_than_others_can_wait_for(
     served: Served, monkeypatch: pytest.MonkeyPatch, pressed: bool, count: int, wide: int, most: int
 ) -> None:
     written: list[int] = []
-    begin = served.world.database.begin
+    begin = served.database.begin
 
     def noting(batch: Batch, item: Any, told: Callable[[Any], None]) -> None:
         written.append(item.rows)
         begin(batch, item, told)
 
-    monkeypatch.setattr(served.world.database, "begin", noting)
+    monkeypatch.setattr(served.database, "begin", noting)
     served.switches.pressed = pressed
     task = {"target": {"url": URL, "body_text": "x" * wide}}
     await served.ask("POST", BATCH, raw=lines(*[task] * count), headers=NDJSON)
@@ -324,7 +228,7 @@ async def test_a_rate_is_used_up_in_the_order_of_the_batch(served: Served) -> No
 
 async def test_few_are_written_with_those_of_others(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    write, begin = served.world.database.write_batch, served.world.database.begin
+    write, begin = served.world.database.write_batch, served.database.begin
 
     async def noting(batch: Batch, items: list[Any]) -> list[Any]:
         asked.append(batch.name)
@@ -335,7 +239,7 @@ async def test_few_are_written_with_those_of_others(served: Served, monkeypatch:
         begin(batch, item, told)
 
     monkeypatch.setattr(served.world.database, "write_batch", noting)
-    monkeypatch.setattr(served.world.database, "begin", noting_too)
+    monkeypatch.setattr(served.database, "begin", noting_too)
     for count in (1, SLICE_LEAST - 1, SLICE_LEAST):
         await served.ask("POST", BATCH, {"tasks": [TASK] * count})
     assert asked == ["create", "create", "create_slice"]
@@ -351,7 +255,7 @@ async def test_those_that_cannot_be_written_as_one_are_judged_one_by_one(
         asked.append(batch.name)
         asyncio.get_running_loop().call_soon(told, ValueError("a row's fault"))
 
-    monkeypatch.setattr(served.world.database, "begin", refuse)
+    monkeypatch.setattr(served.database, "begin", refuse)
     count = served.database.slice_rows * 5
     answer = await served.ask("POST", BATCH, raw=lines(*[TASK] * count), headers=NDJSON)
 
