@@ -23,7 +23,7 @@ from tasktick.api.tasks import OK
 from tasktick.errors import Refused, StoreError
 from tasktick.store import names
 from tasktick.store.names import IdempotencyKey, StoredAnswer
-from tasktick.store.plain_tasks import CREATE_SLICE, Slice
+from tasktick.store.plain_tasks import CREATE_SLICE
 from tasktick.store.protocol import Transaction
 from tasktick.store.tasks import CREATE, Create
 
@@ -108,7 +108,7 @@ class _Writing:
                 granted = await self._granted(part)
                 if part.slice is not None and len(granted) == len(part.places):
                     await self._settle(SLICES_UNDER_WAY - 1)
-                    self._hand_on(part.slice, part)
+                    self._hand_on(part)
                     part = await reading.next()
                 else:
                     await self._settle(0)
@@ -126,21 +126,24 @@ class _Writing:
             self._reading.results[at] = refused(RateRefused(allowance))
         return part.places[: allowance.granted]
 
-    def _hand_on(self, written: Slice, part: Part) -> None:
+    def _hand_on(self, part: Part) -> None:
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def told(outcome: object) -> None:
-            if outcome is True:
-                self._made(part)
-            if future.done():
-                return
-            if isinstance(outcome, StoreError):
-                future.set_exception(outcome)
+            try:
+                if isinstance(outcome, StoreError):
+                    raise outcome
+                if outcome is True:
+                    self._made(part)
+            except Exception as error:  # noqa: BLE001 - whoever waits hears of it
+                if not future.done():
+                    future.set_exception(error)
             else:  # a row's fault is found by judging each by itself
-                future.set_result(outcome is True)
+                if not future.done():
+                    future.set_result(outcome is True)
 
         self._under_way.append((future, part.places))
-        self._call.ports.database.begin(CREATE_SLICE, written, told)
+        self._call.ports.database.begin(CREATE_SLICE, part.slice, told)
 
     def _made(self, part: Part) -> None:
         for at, task_id in zip(part.places, part.ids, strict=True):

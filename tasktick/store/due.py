@@ -1,5 +1,7 @@
 """What the loader reads, and what it parks. Due means `wake_at`; `due_at` keeps the order."""
 
+from typing import Generic, TypeVar
+
 import msgspec
 
 from tasktick.model.ids import ID_CHARS
@@ -10,6 +12,11 @@ from tasktick.store.protocol import Transaction, only
 BEGINNING = -(2**62)
 # A slot of the index of what waits: `wake_at >> 10`, 1,024 ms.
 SLOT_BITS = 10
+# A node that owns some partitions reads over so many entries a statement at most: 50 ms of a server, where it has to
+# look at the rows since nothing has vacuumed them yet.
+ENTRIES_MAX = 50_000
+
+T = TypeVar("T", list[Due], Timers)
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -40,20 +47,39 @@ def slot_begins(at: int) -> int:
     return at >> SLOT_BITS << SLOT_BITS
 
 
+class _Page(msgspec.Struct, Generic[T], frozen=True, array_like=True):
+    """What was read of some partitions, and where to read on if that is not all of it."""
+
+    beyond: tuple[int, str] | None
+    rows: T
+
+
 async def between(tx: Transaction, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> list[Due]:
     """Waiting tasks of a stretch and of these partitions (all, if None). Fewer than `limit` are all that there are."""
-    if partitions == []:
-        return []
-    query = "due_between" if partitions is None else "due_in"
-    return await tx.rows(query, Due, limit=limit, partitions=partitions, **stretch.bounds)
+    if partitions is None:
+        return await tx.rows("due_between", Due, limit=limit, partitions=None, **stretch.bounds)
+    return await _within(tx, "due_in", _Page[list[Due]], [], stretch, limit, partitions)
 
 
 async def timers(tx: Transaction, stretch: Stretch, limit: int, partitions: list[str] | None = None) -> Timers:
     """The same, as times and ids alone."""
-    if partitions == []:
-        return Timers()
-    found = await tx.rows("timers_between", Timers, limit=limit, partitions=partitions, **stretch.bounds)
-    return only(found) or Timers()
+    if partitions is None:
+        found = await tx.rows("timers_between", Timers, limit=limit, partitions=None, **stretch.bounds)
+        return only(found) or Timers()
+    return await _within(tx, "timers_in", _Page[Timers], Timers(), stretch, limit, partitions)
+
+
+async def _within(
+    tx: Transaction, query: str, page: type[_Page[T]], found: T, stretch: Stretch, limit: int, partitions: list[str]
+) -> T:
+    """Read on over what others own, however much that is, so many entries a statement."""
+    left: Stretch | None = stretch
+    while partitions and left is not None and len(found) < limit:
+        asked = {"limit": limit - len(found), "entries": ENTRIES_MAX, **left.bounds}
+        (read,) = await tx.rows(query, page, partitions=partitions, **asked)
+        found = found + read.rows
+        left = None if read.beyond is None else Stretch(stretch.since, stretch.until, read.beyond)
+    return found
 
 
 async def by_ids(tx: Transaction, ids: list[str]) -> list[Due]:

@@ -21,7 +21,8 @@ NEW_STATE_COLUMNS = (
     *("timeout_ms", "updated_at", "at_most_once", "keyed", "expires_at"),
 )
 NEW_DETAIL_COLUMNS = (
-    *("id", "tenant", "created_at", "key", "name", "type", "tags", "sla_ms", "expires_in_ms", "payload"),
+    *("id", "tenant", "created_at", "key", "name", "type", "tags"),
+    *("sla_ms", "expires_in_ms", "payload"),
 )
 _RARE_STATE = ("completed_at", "reason", "payload_version", "template_id", "decide_by", "after_id", "late_at")
 _RARE_DETAIL = ("schedule_id", "workflow_id", "step")

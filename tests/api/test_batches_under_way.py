@@ -106,3 +106,17 @@ async def test_an_answer_waits_for_all_that_is_on_its_way(served: Served, monkey
     ids = [one["id"] for one in answer.json["data"]]
     assert ids == sorted(set(ids))
     assert len(ids) == len(served.created) == count
+
+
+async def test_what_fails_when_it_is_written_is_said_and_nobody_waits_for_ever(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("tasktick.api.task_batches.made", fail)
+    answer = await asyncio.wait_for(
+        served.ask("POST", BATCH, raw=lines(*[TASK] * served.database.slice_rows), headers=NDJSON), WAIT_S
+    )
+
+    assert (answer.status, answer.code) == (500, "internal")

@@ -80,9 +80,14 @@ async def test_a_slot_of_many_pages_is_read_once_and_whole(world: World, limit: 
 MANY = set(range(0, 256, 2)) | {3}
 
 
+@pytest.mark.parametrize("entries", [1, 7, 50_000])
 @pytest.mark.parametrize("limit", [1, 3, 10, 1_000])
-async def test_pages_of_some_partitions_are_whole_and_in_order_however_uneven(world: World, limit: int) -> None:
-    """Those of one are all due before those of the others, some in one slot and some in many."""
+async def test_pages_of_some_partitions_are_whole_and_in_order_however_uneven(
+    world: World, limit: int, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of one are all due before those of the others, some in one slot and some in many, and of what others own no
+    more is read over at once than so many."""
+    monkeypatch.setattr(due, "ENTRIES_MAX", entries)
     counts = {3: 40, 17: 2, 200: 20, 201: 1}
     tasks = [
         world.task(partition=one, run_at=world.now + (number // 3 if one == 3 else 701 * number))

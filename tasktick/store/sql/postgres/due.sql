@@ -6,18 +6,11 @@
             SELECT ('x' || value)::bit(8)::integer FROM json_array_elements_text(:partitions::text::json)
         ))
 
--- A page of what waits from `since` up to `until`, of these partitions (all, if NULL), in the order of its index: by slots
--- of 1,024 ms, in a slot by id. It begins beyond the row (after, after_id). What others own is read over in the index: an
--- index by partition costs a task that is made ten times as much as each node that reads over it, and tasks that are
--- made together would not lie together where they are claimed.
+-- A page of what waits from `since` up to `until`, in the order of its index: by slots of 1,024 ms, in a slot by id. It
+-- begins beyond the row (after, after_id).
 -- fragment: waiting
     WHERE state IN (2, 5) AND (wake_at >> 10, id) > (:after::bigint >> 10, edge_of(:after_id::text))
         AND wake_at >> 10 <= :until::bigint >> 10 AND wake_at >= :since::bigint AND wake_at <= :until::bigint
-        AND (:partitions::text IS NULL OR get_bit((
-            SELECT bit_or(B'1'::bit(256) >> ('x' || value)::bit(8)::integer)
-            FROM json_array_elements_text(:partitions::text::json)
-        ), partition_of(id)) = 1)
-    ORDER BY slot, id LIMIT :limit::bigint
 
 -- What comes in its order, from a subquery that has one, is put together as it comes: to sort it once more would take as
 -- long as the rest.
@@ -26,19 +19,42 @@ SELECT json_agg(json_build_array(hex_of(id), tenant, queue, host, priority, due_
 FROM (
     SELECT id, tenant, queue, host, priority, due_at, wake_at, template_id, wake_at >> 10 AS slot FROM tasks
     -- include: waiting
+    ORDER BY slot, id LIMIT :limit::bigint
 ) AS due;
 
--- The same of some partitions: of what others own no row is looked at.
--- name: due_in
-SELECT json_agg(json_build_array(
-    hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at, t.template_id IS NOT NULL
-))
-FROM (
-    SELECT id, wake_at >> 10 AS slot FROM tasks
+-- The same of some partitions. What others own is read over in the index, so many entries at most and no row of it: an
+-- index by partition would cost a task that is made more than that, and tasks that are made together would not lie
+-- together where they are claimed. It is read as far as it takes.
+-- fragment: own
+WITH page AS MATERIALIZED (
+    SELECT id, wake_at, wake_at >> 10 AS slot FROM tasks
     -- include: waiting
-) AS page
-CROSS JOIN LATERAL (
-    SELECT * FROM tasks WHERE partition_id = partition_of(page.id) AND id = page.id
+    ORDER BY slot, id LIMIT :entries::bigint
+), own AS MATERIALIZED (
+    SELECT id, wake_at FROM page
+    WHERE get_bit((
+        SELECT bit_or(B'1'::bit(256) >> ('x' || value)::bit(8)::integer)
+        FROM json_array_elements_text(:partitions::text::json)
+    ), partition_of(id)) = 1
+    LIMIT :limit::bigint
+)
+
+-- Where it is to be read on, if it ended before there were enough.
+-- fragment: beyond
+CASE WHEN (SELECT count(*) FROM own) < :limit::bigint THEN (
+    SELECT json_build_array(wake_at, hex_of(id)) FROM page OFFSET :entries::bigint - 1 LIMIT 1
+) END
+
+-- name: due_in
+    -- include: own
+SELECT json_build_array(json_build_array(
+    -- include: beyond
+    , coalesce(json_agg(json_build_array(
+        hex_of(t.id), t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at, t.template_id IS NOT NULL
+    )), '[]')
+))
+FROM own CROSS JOIN LATERAL (
+    SELECT * FROM tasks WHERE partition_id = partition_of(own.id) AND id = own.id
     OFFSET 0
 ) AS t;
 
@@ -61,7 +77,18 @@ SELECT concat('[',
 , ']') FROM (
     SELECT wake_at, id, wake_at >> 10 AS slot FROM tasks
     -- include: waiting
+    ORDER BY slot, id LIMIT :limit::bigint
 ) AS due;
+
+-- name: timers_in
+    -- include: own
+SELECT json_build_array(json_build_array(
+    -- include: beyond
+    , (
+    -- include: timers
+    )::json
+))
+FROM own;
 
 -- Parked: may not go now, and is looked at again later. Its order (due_at) stays.
 -- name: task_park

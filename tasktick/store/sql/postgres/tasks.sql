@@ -172,8 +172,8 @@ SELECT json_build_array(count(*)) FROM given;
 )
 SELECT json_build_array(count(*)) FROM given;
 
--- Rows of new tasks with all that one can bring; a fire brings no payload, since its schedule has it. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
--- store/task_rows.py in their order.
+-- Rows of new tasks with all that one can bring; a fire brings no payload, since its schedule has it. Rows:
+-- `STATE_COLUMNS` and `DETAIL_COLUMNS` of store/task_rows.py in their order.
 -- name: task_insert_whole
 WITH states AS (
     INSERT INTO tasks (

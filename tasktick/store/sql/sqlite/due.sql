@@ -24,15 +24,22 @@
     LIMIT :limit
 
 -- fragment: due
-SELECT json_group_array(json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at, t.template_id IS NOT NULL)) FROM (
+json_group_array(json_array(t.id, t.tenant, t.queue, t.host, t.priority, t.due_at, t.wake_at, t.template_id IS NOT NULL))
+
+-- name: due_between
+SELECT
+    -- include: due
+FROM (
     -- include: waiting
 ) AS page CROSS JOIN tasks AS t ON t.id = page.id;
 
--- name: due_between
-    -- include: due
-
+-- The same of some partitions, to the end: a file is one node's, which owns them all.
 -- name: due_in
+SELECT json_array(json_array(NULL,
     -- include: due
+)) FROM (
+    -- include: waiting
+) AS page CROSS JOIN tasks AS t ON t.id = page.id;
 
 -- name: due_by_ids
 SELECT json_group_array(json_array(id, tenant, queue, host, priority, due_at, wake_at, template_id IS NOT NULL)) FROM (
@@ -48,6 +55,13 @@ json_array(json_group_array(wake_at), coalesce(group_concat(id, ''), ''))
 SELECT json_array(
     -- include: timers
 ) FROM (
+    -- include: waiting
+);
+
+-- name: timers_in
+SELECT json_array(json_array(NULL,
+    -- include: timers
+)) FROM (
     -- include: waiting
 );
 

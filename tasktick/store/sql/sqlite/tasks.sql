@@ -94,8 +94,8 @@ SELECT RAISE(ABORT, 'task_create_alike') WHERE
     -- include: rows_alike
     -- include: told
 
--- Rows of new tasks with all that one can bring; a fire brings no payload, since its schedule has it. Rows: `STATE_COLUMNS` and `DETAIL_COLUMNS` of
--- store/task_rows.py in their order.
+-- Rows of new tasks with all that one can bring; a fire brings no payload, since its schedule has it. Rows:
+-- `STATE_COLUMNS` and `DETAIL_COLUMNS` of store/task_rows.py in their order.
 -- name: task_insert_whole
 INSERT INTO tasks (
     id, tenant, state, queue, host, priority, run_at, due_at, wake_at, max_attempts, timeout_ms, updated_at,
