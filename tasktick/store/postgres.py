@@ -199,12 +199,16 @@ def _joined(column: _Column, _: _Column) -> str:
     return f"{{{','.join(texts)}}}"
 
 
+def _has_one_value(column: _Column) -> bool:
+    return column.count(column[0]) == len(column)
+
+
 def _alike(column: _Column, _: _Column) -> Any:
-    return column[0] if column and column.count(column[0]) == len(column) else None
+    return column[0] if column and _has_one_value(column) else None
 
 
 def _apart(column: _Column, _: _Column) -> _Column | None:
-    return None if not column or column.count(column[0]) == len(column) else column
+    return column if column and not _has_one_value(column) else None
 
 
 def _unlike(column: _Column, other: _Column) -> _Column | None:

@@ -25,7 +25,7 @@ def plans_of(name: str, folder: Path) -> list[str]:
         raw.close()
 
 
-@pytest.mark.parametrize("name", ["due_between", "due_in", "timers_between", "forecast_tasks"])
+@pytest.mark.parametrize("name", ["due_between", "due_in", "timers_between", "timers_in", "forecast_tasks"])
 def test_what_is_due_is_found_by_its_slot_and_told_by_the_index(name: str, tmp_path: Path) -> None:
     steps = plans_of(name, tmp_path)
     found = [one for one in steps if " tasks " in one]
